@@ -1,0 +1,210 @@
+// The contract between the engine, the launcher and Python: pages, records and numbers all three share.
+// Runs in: included by the engine, by gdbrr-launch and by the cffi module behind gdbrr/abi.py.
+// May call: nothing; declarations only, plain enough that cffi parses them after `gcc -E`.
+// Owns: GR_ABI_VERSION. Any change of layout or meaning here raises it.
+#pragma once
+
+#include <stdint.h>
+
+#define GR_ABI_VERSION 1
+
+// The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
+#define GR_FD_CTL 1000
+#define GR_FD_DATA 1001
+
+// The engine's own address space. Nothing of the program is ever mapped here, nothing of the engine elsewhere.
+#define GR_ZONE 0x280000000000
+#define GR_CTL_ADDR 0x280000000000
+#define GR_THREADS_ADDR 0x281000000000
+#define GR_DATA_ADDR 0x282000000000
+#define GR_ZONE_END 0x2a0000000000
+
+#define GR_SYS_MAX 512
+#define GR_CLASS_MAX 32
+#define GR_KNOB_MAX 64
+#define GR_LIVE_THREADS 1024
+#define GR_THREAD_BLOCK 0x40000
+#define GR_SLOTS 128
+#define GR_HITS 1024
+#define GR_WATCHES 4
+#define GR_TRACE_MAX 0x100000
+#define GR_PANIC_TEXT 1024
+
+enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
+
+// What happens to a class of system calls, or to one call. Decides data, never scheduling.
+enum gr_action { GR_ACT_RECORD, GR_ACT_NATIVE, GR_ACT_IGNORE, GR_ACT_REFUSE };
+
+// ---------------------------------------------------------------- the log while recording
+// The log is one sparse file of 64 KiB units. A chunk is one or more units in a row, belongs to one thread, and
+// holds whole events. INVARIANT(commit-after-event): `used` grows only when the event below it is whole, so
+// what a killed process leaves behind is readable up to there.
+#define GR_UNIT 0x10000
+#define GR_CHUNK_MAGIC 0x4b4e4843
+
+struct gr_chunk {
+	uint32_t magic;
+	uint32_t thread;     // index of the thread, by order of creation
+	uint32_t seq;        // position among the chunks of this thread
+	uint32_t units;      // length in units
+	uint64_t base_stamp; // stamps in this chunk are deltas from here
+	uint64_t used;       // committed bytes behind this header
+};
+
+// ---------------------------------------------------------------- the image a replay reads
+// Made by the controller from a demo (or from a live log). Offsets are from the start of the image.
+#define GR_IMAGE_MAGIC 0x474d4952
+
+struct gr_image {
+	uint32_t magic;
+	uint32_t abi;
+	uint32_t threads;     // rows of the stream table
+	uint32_t pad;
+	uint64_t ticks;       // operations in the total order
+	uint64_t streams_off; // struct gr_stream[threads]
+	uint64_t runs_off;    // struct gr_run[runs]
+	uint64_t runs;
+};
+
+struct gr_stream { uint64_t off; uint64_t len; uint64_t ops; };
+struct gr_run { uint32_t thread; uint32_t count; }; // `count` operations of `thread` in a row
+
+// ---------------------------------------------------------------- registers
+// In the order of GDB's amd64 `g` packet, every one as 8 bytes.
+struct gr_regs {
+	uint64_t rax, rbx, rcx, rdx, rsi, rdi, rbp, rsp;
+	uint64_t r8, r9, r10, r11, r12, r13, r14, r15;
+	uint64_t rip, eflags;
+	uint64_t fs_base, gs_base;
+};
+
+// ---------------------------------------------------------------- threads (private memory of each process)
+// At GR_THREADS_ADDR stands one block of GR_THREAD_BLOCK bytes per live thread; this is the part of it that a
+// controller may read. A block is free when state is GR_T_FREE.
+enum gr_thread_state {
+	GR_T_FREE,
+	GR_T_BORN,    // exists, has not reached its first operation
+	GR_T_RUNNING, // in the program's code
+	GR_T_ENGINE,  // in the engine, on its way through an operation
+	GR_T_PARKED,  // in the engine, waiting for its turn or for a command
+	GR_T_TRAPPED, // parked inside the engine's SIGTRAP or fault handler; `shown` is where the program stands
+	GR_T_EXITED,
+};
+
+struct gr_thread_pub {
+	uint32_t state;
+	uint32_t index;       // by order of creation over the whole run
+	uint32_t tid;         // kernel id in this process
+	uint32_t recorded_tid; // kernel id in the recording
+	uint32_t op;          // enum gr_op it stands at
+	uint32_t pad;
+	uint64_t tick;        // tick whose segment the thread runs (its newest finished operation); ~0 before the first
+	uint64_t ops;         // operations finished
+	struct gr_regs shown; // the program's registers at the call of the operation; valid unless RUNNING
+	uint64_t ret_pc;      // where the program goes on after the operation; 0 if it does not return
+};
+
+// ---------------------------------------------------------------- the control page
+struct gr_panic {
+	uint32_t set;
+	uint32_t code;        // enum gr_panic_code
+	uint32_t thread;
+	uint32_t want_op, got_op;
+	uint32_t want_nr, got_nr;
+	uint32_t pad;
+	uint64_t tick;
+	uint64_t want_object, got_object;
+	uint64_t pc, sp;
+	char text[GR_PANIC_TEXT];
+};
+
+enum gr_panic_code { GR_PANIC_NONE, GR_PANIC_REFUSED, GR_PANIC_DESYNC, GR_PANIC_BUG, GR_PANIC_LOG_FULL };
+
+// A slot is one process of a replay: the skeleton (slot 0), a frozen checkpoint or a leaf. The controller
+// hands out slots; a process writes only its own. While recording, slot 0 is the recorded process.
+enum gr_slot_state {
+	GR_S_EMPTY,
+	GR_S_STARTING,
+	GR_S_RUNNING,
+	GR_S_STANDING, // all threads at the gate, `tick` is next; waits for a command
+	GR_S_FROZEN,   // a checkpoint: one task, waits for GR_CMD_WAKE
+	GR_S_TRAPPED,  // a thread was stopped by an armed point in the middle of a segment; waits for a command
+	GR_S_ENDED,    // the order is used up; otherwise like STANDING
+	GR_S_PANIC,    // panic is filled in; waits for GR_CMD_DIE
+};
+
+enum gr_cmd {
+	GR_CMD_NONE,
+	GR_CMD_RUN,    // go on to stop_tick (or a hit that stops, or the end)
+	GR_CMD_FREEZE, // leave a frozen copy in arg_slot, stay standing
+	GR_CMD_WAKE,   // (to a frozen copy) make a standing copy in arg_slot, stay frozen
+	GR_CMD_DIE,
+};
+
+#define GR_SLOT_ECHO 1     // write the program's output to descriptors 1 and 2 as it appears
+#define GR_SLOT_HOLD_END 2 // at the end of the order stay ENDED instead of ending as the recording did
+#define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot stops
+#define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area
+
+enum gr_point_kind { GR_POINT_WRITE, GR_POINT_ACCESS, GR_POINT_EXEC, GR_POINT_CHANGE };
+
+struct gr_point {
+	uint64_t addr;
+	uint32_t len;
+	uint32_t kind;
+	uint64_t from_tick; // counted only in ticks from here ...
+	uint64_t stop_at;   // stop at this many hits counted from `from_tick` (0: only log); executes stop before
+};
+
+struct gr_hit {
+	uint64_t tick;
+	uint64_t pc;    // executes: the instruction; data: the instruction behind the one that did it
+	uint64_t nth;   // 1-based: how many hits of this point in this tick so far
+	uint64_t old_value, new_value;
+	uint32_t thread;
+	uint32_t point;
+	uint32_t engine; // 1: the store was made on behalf of the kernel, by the operation at `tick`
+	uint32_t pad;
+};
+
+struct gr_slot {
+	uint32_t cmd_seq; // futex; the controller adds 1 behind a new command
+	uint32_t ack_seq; // futex; the process adds 1 behind a new state
+	uint32_t cmd;
+	uint32_t state;
+	uint32_t pid;
+	uint32_t flags;
+	uint32_t arg_slot;
+	uint32_t final_thread; // thread that alone runs on after the last tick (its unfinished segment); ~0: none
+	uint64_t tick;         // next tick
+	uint64_t stop_tick;    // stand in front of this one
+	uint32_t points;
+	uint32_t trap_thread;  // TRAPPED: which thread
+	struct gr_point point[GR_WATCHES];
+	struct gr_regs match;  // executes at match.rip count as stop only with equal registers, when match_on
+	uint32_t match_on;
+	uint32_t pad;
+	uint64_t trace_len;    // pcs in the trace area (may exceed GR_TRACE_MAX: it is a ring)
+	uint64_t hits;         // hits so far; hit[] is a ring of the newest
+	struct gr_hit hit[GR_HITS];
+	struct gr_panic panic;
+};
+
+struct gr_ctl {
+	char magic[8]; // "gdbrrctl"
+	uint32_t abi;
+	uint32_t mode;       // enum gr_mode
+	uint64_t data_size;  // bytes of GR_FD_DATA
+	uint8_t sys_action[GR_SYS_MAX];     // enum gr_action for a call whose class comes from its number
+	uint8_t class_action[GR_CLASS_MAX]; // enum gr_action for a class that comes from the descriptor
+	uint64_t knob[GR_KNOB_MAX];         // by order of knobs.def
+	uint32_t end_kind;   // how the recording ended: 0 unknown, 1 exit, 2 signal
+	uint32_t end_value;
+	uint64_t clock;      // next stamp
+	uint64_t units;      // next free unit of the log
+	uint32_t threads;    // next thread index
+	uint32_t started;    // the constructor has run
+	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap
+	uint64_t trace[GR_TRACE_MAX];
+	struct gr_slot slot[GR_SLOTS];
+};

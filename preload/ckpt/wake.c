@@ -1,0 +1,80 @@
+// Waking; see wake.h.
+// Runs in: a copy just made from a frozen one: first on the wake stack, then in each thread.
+// May call: core, ctl, replay.
+// Owns: the count of threads made again.
+#include "wake.h"
+
+#include <sched.h>
+#include <sys/prctl.h>
+
+#include "../core/page.h"
+#include "../core/raw.h"
+#include "../ctl/slot.h"
+#include "../replay/gate.h"
+#include "../syscall/dispatch.h"
+
+static uint32_t expected, arrived;
+
+#define THREAD_FLAGS \
+	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID)
+
+static bool is_live(const struct gr_thread *t)
+{
+	return t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED;
+}
+
+_Noreturn void gr_wake(void)
+{
+	struct gr_thread *main_thread = NULL;
+	expected = arrived = 0;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++)
+		expected += is_live(gr_thread_block(i));
+	// In the order of their numbers, so that kernel ids rise as in the recording.
+	uint32_t made = 0;
+	for (uint32_t index = 0; made < expected; index++) {
+		struct gr_thread *t = gr_thread_by_index(index);
+		if (!t)
+			continue;
+		made++;
+		if (index == 0) {
+			main_thread = t;
+			continue;
+		}
+		// The thread's own stack is not touched before gr_ctx_restore has set it.
+		uint64_t stack = t->ctx.rsp - 128;
+		long flags = THREAD_FLAGS | (t->ctid ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0);
+		if (gr_clone_remake(flags, stack, (long)&t->pub.tid, (long)t->ctid, t->fs_base, t) < 0)
+			GR_RAW(SYS_exit_group, 1);
+	}
+	if (!main_thread) // it left by pthread_exit: a leader without code, as in the recording
+		for (;;)
+			GR_RAW(SYS_exit, 0);
+	GR_RAW(SYS_arch_prctl, 0x1002, main_thread->fs_base);
+	main_thread->pub.tid = gr_pid();
+	if (main_thread->ctid) {
+		GR_RAW(SYS_set_tid_address, main_thread->ctid);
+		*main_thread->ctid = main_thread->pub.tid;
+	}
+	gr_ctx_restore(&main_thread->ctx);
+}
+
+void gr_wake_remade(struct gr_thread *self)
+{
+	gr_sud_arm();
+	if (self->robust)
+		GR_RAW(SYS_set_robust_list, self->robust, self->robust_len);
+	__atomic_fetch_add(&arrived, 1, __ATOMIC_ACQ_REL);
+}
+
+// INVARIANT(all-there-before-standing): nobody is told that a copy stands before each of its threads is there again, or
+// a debugger would attach to half a process.
+void gr_wake_complete(void)
+{
+	while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) != expected)
+		GR_RAW(SYS_sched_yield);
+	// One process may be looked at by any debugger of the same user, also where Yama asks for it to be said.
+	GR_RAW(SYS_prctl, 0x59616d61, -1, 0, 0, 0); // PR_SET_PTRACER, PR_SET_PTRACER_ANY
+	gr_replay.seen = 0;
+	gr_slot->tick = gr_replay.tick;
+	gr_slot_announce(GR_S_STANDING);
+}

@@ -1,0 +1,258 @@
+// Ways into the engine and out of it: the frame, the switch to the engine's stack, births and rebirths.
+// Runs in: application threads, with the program's registers live.
+// May call: gr_door_c, gr_wrap_c, gr_thread_born, gr_init.
+// Owns: the frame (struct gr_regs) on the engine's stack; the exported wrapper symbols; the gate section.
+#include "offsets.h"
+
+	.text
+
+// Builds the frame on the engine's stack. %r11 holds the thread, %rsp the program's, `goes_on` where the program goes
+// on. Flags are untouched until they are saved.
+.macro FRAME goes_on
+	mov %rsp, GR_OFF_RSP(%r11)
+	mov GR_OFF_STACK(%r11), %rsp
+	lea -16(%rsp), %rsp              // fs_base, gs_base: filled in by those who need them
+	pushfq
+	push \goes_on
+	push %r15
+	push %r14
+	push %r13
+	push %r12
+	push %r11
+	push %r10
+	push %r9
+	push %r8
+	push GR_OFF_RSP(%r11)
+	push %rbp
+	push %rdi
+	push %rsi
+	push %rdx
+	push %rcx
+	push %rbx
+	push %rax
+	subq $GR_LEVEL, GR_OFF_STACK(%r11)
+	cld
+	mov %rsp, %rdi
+	mov %r11, %rsi
+.endm
+
+// A program's `syscall` instruction comes here. rcx: behind the instruction; everything else as at the instruction.
+	.globl gr_door
+	.hidden gr_door
+	.type gr_door, @function
+gr_door:
+	mov gr_self@gottpoff(%rip), %r11
+	mov %fs:(%r11), %r11
+	FRAME %rcx
+	call gr_door_c
+
+// Leaves by the frame at %rsp: every register from it, rcx and r11 as the kernel leaves them.
+gr_leave:
+	mov gr_self@gottpoff(%rip), %r11
+	mov %fs:(%r11), %r11
+	addq $GR_LEVEL, GR_OFF_STACK(%r11)
+	pop %rax
+	pop %rbx
+	pop %rcx
+	pop %rdx
+	pop %rsi
+	pop %rdi
+	pop %rbp
+	lea 8(%rsp), %rsp
+	pop %r8
+	pop %r9
+	pop %r10
+	lea 8(%rsp), %rsp
+	pop %r12
+	pop %r13
+	pop %r14
+	pop %r15
+	mov (%rsp), %rcx
+	mov 8(%rsp), %r11
+	lea 8(%rsp), %rsp
+	popfq
+	mov -88(%rsp), %rsp              // the frame's rsp: 88 bytes below its end, within the red zone
+	jmp *%rcx
+	.size gr_door, .-gr_door
+
+// The exported wrappers. eax: which one.
+	.set gr_wrap_number, 0
+#define WRAP(name, version, op, doc) \
+	.globl name; .type name, @function; name: mov $gr_wrap_number, %eax; jmp gr_wrap; .size name, .-name; \
+	.set gr_wrap_number, gr_wrap_number + 1;
+#include "../tables/wrappers.def"
+#undef WRAP
+
+	.type gr_wrap, @function
+gr_wrap:
+	mov gr_self@gottpoff(%rip), %r11
+	mov %fs:(%r11), %r11
+	test %r11, %r11
+	jz 1f
+	mov (%rsp), %r10
+	lea 8(%rsp), %rsp                // the return address stays in the red zone
+	FRAME %r10
+	mov %eax, %edx
+	call gr_wrap_c
+	jmp gr_leave
+1:	lea gr_real(%rip), %r11          // the engine is off for this thread
+	jmp *(%r11, %rax, 8)
+	.size gr_wrap, .-gr_wrap
+
+// The constructor: set up, then the main thread's first operation as if the loader had called it.
+	.type gr_constructor, @function
+gr_constructor:
+	push %rdi
+	push %rsi
+	push %rdx
+	call gr_init
+	pop %rdx
+	pop %rsi
+	pop %rdi
+	test %al, %al
+	jz 1f
+	mov $gr_wrap_number, %eax
+	jmp gr_wrap
+1:	ret
+	.size gr_constructor, .-gr_constructor
+	.section .init_array, "aw"
+	.quad gr_constructor
+
+// ------------------------------------------------------------------ parked threads
+	.text
+	.globl gr_ctx_save
+	.hidden gr_ctx_save
+	.type gr_ctx_save, @function
+gr_ctx_save:
+	mov %rbx, (%rdi)
+	mov %rbp, 8(%rdi)
+	mov %r12, 16(%rdi)
+	mov %r13, 24(%rdi)
+	mov %r14, 32(%rdi)
+	mov %r15, 40(%rdi)
+	lea 8(%rsp), %rdx
+	mov %rdx, 48(%rdi)
+	mov (%rsp), %rdx
+	mov %rdx, 56(%rdi)
+	xor %eax, %eax
+	ret
+	.size gr_ctx_save, .-gr_ctx_save
+
+	.globl gr_ctx_restore
+	.hidden gr_ctx_restore
+	.type gr_ctx_restore, @function
+gr_ctx_restore:
+	mov (%rdi), %rbx
+	mov 8(%rdi), %rbp
+	mov 16(%rdi), %r12
+	mov 24(%rdi), %r13
+	mov 32(%rdi), %r14
+	mov 40(%rdi), %r15
+	mov 48(%rdi), %rsp
+	mov $1, %eax
+	jmp *56(%rdi)
+	.size gr_ctx_restore, .-gr_ctx_restore
+
+	.globl gr_call_on
+	.hidden gr_call_on
+	.type gr_call_on, @function
+gr_call_on:
+	mov %rdi, %rsp
+	mov %rdx, %rdi
+	call *%rsi
+	ud2
+	.size gr_call_on, .-gr_call_on
+
+// Stops a leaf for its debugger: the controller knows the address behind the int3.
+	.globl gr_debug_trap
+	.hidden gr_debug_trap
+	.type gr_debug_trap, @function
+gr_debug_trap:
+	int3
+	.globl gr_debug_trapped
+	.hidden gr_debug_trapped
+gr_debug_trapped:
+	ret
+	.size gr_debug_trap, .-gr_debug_trap
+
+// ------------------------------------------------------------------ the gate: every system call of the engine
+	.section gr_gate, "ax", @progbits
+	.globl gr_raw6
+	.hidden gr_raw6
+	.type gr_raw6, @function
+gr_raw6:
+	mov %rdi, %rax
+	mov %rsi, %rdi
+	mov %rdx, %rsi
+	mov %rcx, %rdx
+	mov %r8, %r10
+	mov %r9, %r8
+	mov 8(%rsp), %r9
+	syscall
+	ret
+	.size gr_raw6, .-gr_raw6
+
+	.globl gr_restorer
+	.hidden gr_restorer
+	.type gr_restorer, @function
+gr_restorer:
+	mov $15, %eax
+	syscall
+	.size gr_restorer, .-gr_restorer
+
+	.globl gr_sigreturn
+	.hidden gr_sigreturn
+	.type gr_sigreturn, @function
+gr_sigreturn:
+	mov %rdi, %rsp
+	mov $15, %eax
+	syscall
+	.size gr_sigreturn, .-gr_sigreturn
+
+// long gr_clone_thread(nr, a, b, c, d, e, child): the child finds its block in r12 and its first frame on its own
+// engine stack; it leaves through gr_leave like any other return from a system call.
+	.globl gr_clone_thread
+	.hidden gr_clone_thread
+	.type gr_clone_thread, @function
+gr_clone_thread:
+	push %r12
+	mov 16(%rsp), %r12
+	mov %rdi, %rax
+	mov %rsi, %rdi
+	mov %rdx, %rsi
+	mov %rcx, %rdx
+	mov %r8, %r10
+	mov %r9, %r8
+	xor %r9d, %r9d
+	syscall
+	test %rax, %rax
+	jz 1f
+	pop %r12
+	ret
+1:	mov GR_OFF_STACK(%r12), %rsp
+	lea (GR_LEVEL - GR_FRAME)(%rsp), %rsp
+	mov %r12, %rdi
+	xor %ebp, %ebp
+	call gr_thread_born
+	jmp gr_leave
+	.size gr_clone_thread, .-gr_clone_thread
+
+// long gr_clone_remake(flags, stack, ptid, ctid, tls, thread): the new thread goes straight on in its saved context.
+	.globl gr_clone_remake
+	.hidden gr_clone_remake
+	.type gr_clone_remake, @function
+gr_clone_remake:
+	push %r12
+	mov %r9, %r12
+	mov %rcx, %r10
+	mov $56, %eax
+	syscall
+	test %rax, %rax
+	jz 1f
+	pop %r12
+	ret
+1:	lea GR_OFF_CTX(%r12), %rdi
+	jmp gr_ctx_restore
+	.size gr_clone_remake, .-gr_clone_remake
+
+	.section .note.GNU-stack, "", @progbits

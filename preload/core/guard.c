@@ -1,0 +1,68 @@
+// The verbs of an operation; see guard.h.
+// Runs in: application threads; gr_real_init in the constructor, before any other.
+// May call: dlvsym, only in gr_real_init.
+// Owns: gr_real.
+#include "guard.h"
+
+#include <dlfcn.h>
+#include <ucontext.h>
+
+void *gr_real[GR_WRAP_COUNT] __attribute__((visibility("hidden")));
+
+const char *gr_real_init(void)
+{
+#define WRAP(name, version, op, doc) \
+	if (!(gr_real[GR_WRAP_##name] = dlvsym(RTLD_NEXT, #name, version))) \
+		return #name "@" version;
+#include "../tables/wrappers.def"
+#undef WRAP
+	return NULL;
+}
+
+void gr_show_syscall(struct gr_thread *self, const struct gr_regs *frame)
+{
+	self->pub.shown = *frame;
+	self->pub.shown.fs_base = self->fs_base;
+	self->pub.shown.gs_base = 0;
+	self->pub.shown.rip -= 2;
+	self->pub.ret_pc = frame->rip;
+}
+
+// The call instruction in front of the return address: e8 rel32, or ff /2 with a register (2, 3 bytes with a prefix),
+// a rip-relative or a displaced memory operand (6, 3 bytes). Where none of these stands (a tail call), the return address itself.
+static unsigned call_length(uint64_t ret_pc)
+{
+	const uint8_t *p = (const uint8_t *)ret_pc;
+	if (p[-5] == 0xe8)
+		return 5;
+	if (p[-6] == 0xff && (p[-5] & 0x38) == 0x10)
+		return 6;
+	if (p[-3] == 0x41 && p[-2] == 0xff && (p[-1] & 0xf8) == 0xd0)
+		return 3;
+	if (p[-2] == 0xff && (p[-1] & 0x38) == 0x10)
+		return 2;
+	if (p[-3] == 0xff && (p[-2] & 0xf8) == 0x50)
+		return 3;
+	return 0;
+}
+
+void gr_show_call(struct gr_thread *self, const struct gr_regs *frame)
+{
+	self->pub.shown = *frame;
+	self->pub.shown.fs_base = self->fs_base;
+	self->pub.shown.gs_base = 0;
+	self->pub.shown.rip -= call_length(frame->rip);
+	self->pub.ret_pc = frame->rip;
+}
+
+void gr_show_context(struct gr_thread *self, const void *ucontext)
+{
+	const greg_t *r = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
+	self->pub.shown = (struct gr_regs){
+		.rax = r[REG_RAX], .rbx = r[REG_RBX], .rcx = r[REG_RCX], .rdx = r[REG_RDX],
+		.rsi = r[REG_RSI], .rdi = r[REG_RDI], .rbp = r[REG_RBP], .rsp = r[REG_RSP],
+		.r8 = r[REG_R8], .r9 = r[REG_R9], .r10 = r[REG_R10], .r11 = r[REG_R11],
+		.r12 = r[REG_R12], .r13 = r[REG_R13], .r14 = r[REG_R14], .r15 = r[REG_R15],
+		.rip = r[REG_RIP], .eflags = r[REG_EFL], .fs_base = self->fs_base,
+	};
+}

@@ -1,0 +1,37 @@
+// The verbs of an operation: how engine code enters one, runs real library code inside it, and leaves it.
+// Runs in: application threads.
+// May call: core.
+// Owns: gr_real, the library's own functions behind the exported wrappers.
+#pragma once
+
+#include "page.h"
+#include "thread.h"
+
+#define WRAP(name, version, op, doc) GR_WRAP_##name,
+enum gr_wrap {
+#include "../tables/wrappers.def"
+	GR_WRAP_COUNT // the constructor's own entry: the first operation of the main thread
+};
+#undef WRAP
+
+extern void *gr_real[GR_WRAP_COUNT];
+
+// Runs the library's function inside an operation: what it asks of the kernel is no operation of its own.
+#define GR_REAL(self, name, ...) \
+	({ \
+		(self)->nest++; \
+		long real_ret = ((long (*)())gr_real[GR_WRAP_##name])(__VA_ARGS__); \
+		(self)->nest--; \
+		real_ret; \
+	})
+
+// Finds the library's functions; false and the name of the first one missing.
+const char *gr_real_init(void);
+
+// The program's registers at the call of an operation, as a debugger shall see them.
+void gr_show_syscall(struct gr_thread *self, const struct gr_regs *frame);
+void gr_show_call(struct gr_thread *self, const struct gr_regs *frame);
+void gr_show_context(struct gr_thread *self, const void *ucontext);
+
+// init.c: the first operation of the main thread, behind the constructor.
+long gr_first_operation(struct gr_thread *self, struct gr_regs *frame);

@@ -1,0 +1,24 @@
+// The shared control page, which slot of it is ours, and what this process is doing.
+// Runs in: everywhere in the engine.
+// May call: nothing.
+// Owns: gr_mode, gr_slot.
+#pragma once
+
+#include "../abi.h"
+
+static struct gr_ctl *const gr_ctl = (struct gr_ctl *)GR_CTL_ADDR;
+static const struct gr_image *const gr_image = (const struct gr_image *)GR_DATA_ADDR;
+
+// GR_MODE_OFF in children that the program forked: they share the pages, so they must not touch them.
+extern enum gr_mode gr_mode;
+
+// Our row in the control page; row 0 but in copies of a replay.
+extern struct gr_slot *gr_slot;
+
+// By order of knobs.def.
+enum gr_knob {
+#define KNOB(name, ...) GR_KNOB_##name,
+#include "../tables/knobs.def"
+#undef KNOB
+	GR_KNOB_COUNT
+};

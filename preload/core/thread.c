@@ -1,0 +1,76 @@
+// The table of thread blocks; see thread.h.
+// Runs in: application threads.
+// May call: raw system calls.
+// Owns: the memory at GR_THREADS_ADDR.
+#include "thread.h"
+
+#include <sys/mman.h>
+
+#include "nolibc.h"
+#include "raw.h"
+
+__thread struct gr_thread *gr_self;
+
+#define TABLE_SIZE ((uint64_t)GR_LIVE_THREADS * GR_THREAD_BLOCK)
+_Static_assert(GR_THREADS_ADDR + TABLE_SIZE <= GR_DATA_ADDR, "zone layout");
+
+bool gr_threads_init(void)
+{
+	long ret = GR_RAW(SYS_mmap, GR_THREADS_ADDR, TABLE_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
+	return ret == (long)GR_THREADS_ADDR;
+}
+
+struct gr_thread *gr_thread_block(uint32_t block)
+{
+	return (struct gr_thread *)(GR_THREADS_ADDR + (uint64_t)block * GR_THREAD_BLOCK);
+}
+
+// INVARIANT(no-block-before-death): a block is taken again only when the kernel has forgotten its thread, because the
+// thread runs on the block's stack to its very last instruction.
+static bool gone(struct gr_thread *t)
+{
+	return __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE) == GR_T_EXITED &&
+	       GR_RAW(SYS_tgkill, gr_pid(), t->pub.tid, 0) != 0;
+}
+
+struct gr_thread *gr_thread_alloc(uint32_t index)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		uint32_t block = (index + i) % GR_LIVE_THREADS;
+		struct gr_thread *t = gr_thread_block(block);
+		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
+		if (state != GR_T_FREE && !gone(t))
+			continue;
+		if (!__atomic_compare_exchange_n(&t->pub.state, &state, GR_T_BORN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+			continue;
+		memset((char *)t + sizeof(t->pub.state), 0, sizeof *t - sizeof(t->pub.state));
+		t->block = block;
+		t->pub.index = index;
+		t->pub.tick = ~0ULL;
+		t->stack = (uint64_t)t + GR_BLOCK_STACK;
+		return t;
+	}
+	return NULL;
+}
+
+struct gr_thread *gr_thread_by_index(uint32_t index)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		struct gr_thread *t = gr_thread_block((index + i) % GR_LIVE_THREADS);
+		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED && t->pub.index == index)
+			return t;
+	}
+	return NULL;
+}
+
+void gr_thread_release(struct gr_thread *t)
+{
+	__atomic_store_n(&t->pub.state, GR_T_FREE, __ATOMIC_RELEASE);
+}
+
+bool gr_in_engine(uint64_t pc)
+{
+	extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
+	return pc >= (uint64_t)__ehdr_start && pc < (uint64_t)_end;
+}

@@ -1,0 +1,51 @@
+// A thread of the program as the engine knows it, and how it comes to the engine and leaves it.
+// Runs in: application threads; blocks live at GR_THREADS_ADDR in private memory.
+// May call: core only.
+// Owns: struct gr_thread, the table of blocks, the thread-local pointer to one's own.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../abi.h"
+#include "offsets.h"
+
+// Callee-saved registers, stack and resume address of a parked thread.
+struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
+
+struct gr_thread {
+	struct gr_thread_pub pub;
+#define FIELD(type, name, doc) type name;
+#include "../tables/thread.def"
+#undef FIELD
+};
+
+_Static_assert(sizeof(struct gr_regs) == GR_FRAME, "entry.S builds a struct gr_regs");
+_Static_assert(offsetof(struct gr_thread, stack) == GR_OFF_STACK, "entry.S");
+_Static_assert(offsetof(struct gr_thread, program_rsp) == GR_OFF_RSP, "entry.S");
+_Static_assert(offsetof(struct gr_thread, ctx) == GR_OFF_CTX, "entry.S");
+_Static_assert(sizeof(struct gr_thread) <= GR_BLOCK_XSAVE, "block layout");
+
+extern __thread struct gr_thread *gr_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
+// Reserves the table of blocks. False if the address range is taken.
+bool gr_threads_init(void);
+
+// Takes a free block for thread `index`; NULL when GR_LIVE_THREADS exist at once.
+struct gr_thread *gr_thread_alloc(uint32_t index);
+struct gr_thread *gr_thread_by_index(uint32_t index);
+struct gr_thread *gr_thread_block(uint32_t block);
+
+// A block may be taken again once its thread is gone from the kernel.
+void gr_thread_release(struct gr_thread *t);
+
+// entry.S
+void gr_door(void);                                     // a program's `syscall` instruction comes here
+int gr_ctx_save(struct gr_ctx *ctx) __attribute__((returns_twice)); // 0 now, 1 in a woken copy
+_Noreturn void gr_ctx_restore(struct gr_ctx *ctx);
+long gr_clone_thread(long nr, long a, long b, long c, long d, long e, struct gr_thread *child);
+long gr_clone_remake(long flags, long stack, long ptid, long ctid, long tls, struct gr_thread *thread);
+_Noreturn void gr_call_on(uint64_t stack_top, void (*fn)(void *), void *arg);
+bool gr_in_engine(uint64_t pc);                         // is this the engine's code?
+

@@ -1,0 +1,180 @@
+// The constructor: the engine finds its pages, sets itself up under the program, and opens the first operation.
+// Runs in: the main thread, before every other constructor (-z initfirst).
+// May call: everything below; dlvsym once.
+// Owns: the order in which the parts come up.
+#include <elf.h>
+#include <linux/auxvec.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <signal.h>
+
+#include "ckpt/ckpt.h"
+#include "core/guard.h"
+#include "core/nolibc.h"
+#include "core/ops.h"
+#include "core/panic.h"
+#include "core/raw.h"
+#include "log/log.h"
+#include "replay/gate.h"
+#include "syscall/descriptor.h"
+#include "syscall/dispatch.h"
+#include "watch/points.h"
+
+#define RSEQ_SIGNATURE 0x53053053 // glibc's on x86
+
+extern const ptrdiff_t __rseq_offset __attribute__((weak)); // glibc 2.35
+extern const unsigned __rseq_size __attribute__((weak));
+extern const char gr_debug_trapped[];
+
+static uint8_t standard_fds[3];
+
+// ---------------------------------------------------------------- pages
+static bool map(int fd, uint64_t addr, uint64_t size, int prot, int flags)
+{
+	long ret = GR_RAW(SYS_mmap, addr, size, prot, flags | MAP_FIXED_NOREPLACE, fd, 0);
+	GR_RAW(SYS_close, fd);
+	return ret == (long)addr;
+}
+
+// False when no controller started this process: then the engine stays off.
+static bool open_pages(void)
+{
+	struct stat st;
+	if (GR_RAW(SYS_fstat, GR_FD_CTL, &st) || (uint64_t)st.st_size < sizeof(struct gr_ctl))
+		return false;
+	if (!map(GR_FD_CTL, GR_CTL_ADDR, sizeof(struct gr_ctl), PROT_READ | PROT_WRITE, MAP_SHARED))
+		return false;
+	if (memcmp(gr_ctl->magic, "gdbrrctl", 8) || gr_ctl->abi != GR_ABI_VERSION)
+		return false;
+	bool recording = gr_ctl->mode == GR_MODE_RECORD;
+	return map(GR_FD_DATA, GR_DATA_ADDR, gr_ctl->data_size, recording ? PROT_READ | PROT_WRITE : PROT_READ,
+		   recording ? MAP_SHARED | MAP_NORESERVE : MAP_PRIVATE);
+}
+
+// ---------------------------------------------------------------- what the program must not see
+// The launcher put the engine first in LD_PRELOAD; what a user had there follows behind a colon.
+static void hide_preload(char **envp)
+{
+	static const char name[] = "LD_PRELOAD=";
+	for (char **e = envp; *e; e++) {
+		if (memcmp(*e, name, sizeof name - 1))
+			continue;
+		char *rest = *e + sizeof name - 1;
+		while (*rest && *rest != ':')
+			rest++;
+		if (*rest) {
+			memmove(*e + sizeof name - 1, rest + 1, gr_strlen(rest + 1) + 1);
+			return;
+		}
+		for (; *e; e++)
+			e[0] = e[1];
+		return;
+	}
+}
+
+// The auxiliary vector stands behind the environment.
+static uint64_t find_vdso(char **envp)
+{
+	while (*envp)
+		envp++;
+	for (const Elf64_auxv_t *aux = (const Elf64_auxv_t *)(envp + 1); aux->a_type != AT_NULL; aux++)
+		if (aux->a_type == AT_SYSINFO_EHDR)
+			return aux->a_un.a_val;
+	return 0;
+}
+
+// The kernel writes the number of the processor there whenever it likes.
+static void drop_rseq(uint64_t fs_base)
+{
+	if (&__rseq_offset && &__rseq_size && __rseq_size)
+		GR_RAW(SYS_rseq, fs_base + __rseq_offset, 32, 1, RSEQ_SIGNATURE); // RSEQ_FLAG_UNREGISTER
+}
+
+// glibc keeps the kernel's id of a thread in its descriptor, behind the thread pointer, and asks the kernel to clear it
+// there. The main thread's was registered before we came; it is the one word that holds our id.
+static uint32_t *find_ctid(uint64_t fs_base, uint32_t tid)
+{
+	for (uint32_t *p = (uint32_t *)fs_base; p < (uint32_t *)(fs_base + 0x900); p++)
+		if (*p == tid)
+			return p;
+	return NULL;
+}
+
+static struct gr_thread *adopt_main(void)
+{
+	uint64_t robust[2] = {0};
+	struct gr_thread *self = gr_thread_alloc(0);
+	GR_RAW(SYS_arch_prctl, 0x1003, &self->fs_base); // ARCH_GET_FS
+	self->pub.tid = self->pub.recorded_tid = gr_tid();
+	self->ctid = find_ctid(self->fs_base, self->pub.tid);
+	if (GR_RAW(SYS_get_robust_list, 0, &robust[0], &robust[1]) == 0) {
+		self->robust = robust[0];
+		self->robust_len = robust[1];
+	}
+	return self;
+}
+
+// ---------------------------------------------------------------- commands of the controller
+static void on_command(struct gr_thread *self, enum gr_cmd cmd)
+{
+	if (cmd == GR_CMD_FREEZE)
+		gr_ckpt_freeze(self, gr_slot->arg_slot);
+	else if (cmd == GR_CMD_RUN)
+		gr_points_arm();
+}
+
+// ---------------------------------------------------------------- from entry.S
+// True if the engine is on; the first operation follows.
+__attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char **envp)
+{
+	(void)argc;
+	(void)argv;
+	const char *missing = gr_real_init();
+	if (!open_pages())
+		return false;
+	uint64_t vdso = find_vdso(envp);
+	hide_preload(envp);
+	gr_slot->pid = gr_pid();
+	if (missing)
+		gr_panic(NULL, GR_PANIC_REFUSED, "a C library without %s", (uint64_t)missing, 0);
+	if (!gr_threads_init())
+		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else", GR_THREADS_ADDR, 0);
+	struct gr_thread *self = adopt_main();
+	drop_rseq(self->fs_base);
+	if (vdso)
+		gr_vdso_init(vdso);
+	gr_fd_init();
+	gr_fault_init();
+	gr_gate_on_command = on_command;
+	if (gr_ctl->mode == GR_MODE_RECORD) {
+		gr_ctl->threads = 1;
+		for (int fd = 0; fd < 3; fd++)
+			standard_fds[fd] = gr_fd_probe(fd);
+	} else {
+		gr_ctl->trap_pc = (uint64_t)gr_debug_trapped;
+		gr_ckpt_init();
+		gr_points_init();
+		gr_gate_open(self);
+	}
+	if (!gr_sud_init())
+		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch (Linux 5.11)", 0, 0);
+	gr_mode = gr_ctl->mode;
+	gr_self = self;
+	__atomic_store_n(&gr_ctl->started, 1, __ATOMIC_RELEASE);
+	return true;
+}
+
+// The demo's first event also says what the three standard descriptors are.
+long gr_first_operation(struct gr_thread *self, struct gr_regs *frame)
+{
+	struct gr_event ev = {.kind = GR_OP_START, .data = standard_fds, .len = sizeof standard_fds};
+	if (gr_mode == GR_MODE_RECORD) {
+		gr_log(self, &ev);
+	} else {
+		gr_gate_next(self, GR_OP_START, 0, 0, &ev);
+		if (ev.len == sizeof standard_fds)
+			memcpy(standard_fds, ev.data, sizeof standard_fds);
+	}
+	gr_fd_standard(standard_fds);
+	return frame->rax;
+}

@@ -1,0 +1,424 @@
+// gdbrr-launch: starts a program so that its address space is the same in every run, before its first instruction.
+// Runs in: a process of its own between the controller and the program; gone once the program runs.
+// May call: libc. Never a shell.
+// Owns: descriptors GR_FD_CTL and GR_FD_DATA of the program, its personality, its AT_RANDOM bytes, slot 0's pid.
+//
+// The program is made with CLONE_PARENT, so it is a child of the controller: exit status, job control and the
+// death signal are as if the controller had started it. This process only traces it up to its exec. It exits with
+// 0, or leaves the reason in the panic of slot 0 ("what is wrong\nthe way out") and exits like a shell.
+
+#define _GNU_SOURCE
+#include "abi.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+
+struct options {
+	const char *ctl, *data, *env_file, *exe, *cwd, *stack_limit, *ignored, *blocked;
+	uint8_t random[16];
+	bool has_random, stop, die_with_parent, session, no_core;
+	char **argv;
+};
+
+static struct gr_ctl *ctl;
+static pid_t child;
+
+static _Noreturn void refuse(int status, const char *hint, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static void refuse(int status, const char *hint, const char *format, ...)
+{
+	char text[GR_PANIC_TEXT];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof text, format, args);
+	va_end(args);
+	size_t len = strlen(text);
+	snprintf(text + len, sizeof text - len, "\n%s", hint);
+	if (child > 0)
+		kill(child, SIGKILL);
+	if (ctl) {
+		struct gr_panic *panic = &ctl->slot[0].panic;
+		memcpy(panic->text, text, sizeof text);
+		panic->code = GR_PANIC_REFUSED;
+		panic->set = 1;
+	} else {
+		fprintf(stderr, "gdbrr-launch: %s\n", text);
+	}
+	_exit(status);
+}
+
+static _Noreturn void usage(const char *what)
+{
+	refuse(EXIT_USAGE,
+		"usage: gdbrr-launch --ctl FILE --data FILE --env-file FILE [--exe FILE] [--random HEX32] [--cwd DIR]\n"
+		"                    [--ignored HEX] [--blocked HEX] [--stack-limit BYTES|unlimited] [--stop] [--session] [--die-with-parent] [--no-core]\n"
+		"                    -- PROGRAM [ARG...]",
+		"%s", what);
+}
+
+static void hex_parse(const char *text, uint8_t *ret)
+{
+	if (strlen(text) != 32 || strspn(text, "0123456789abcdef") != 32)
+		usage("--random wants 32 lower-case hexadecimal digits");
+	for (int i = 0; i < 16; i++) {
+		char byte[3] = {text[2 * i], text[2 * i + 1], 0};
+		ret[i] = (uint8_t)strtoul(byte, NULL, 16);
+	}
+}
+
+static void options_parse(int argc, char **argv, struct options *ret)
+{
+	*ret = (struct options){0};
+	int i = 1;
+	for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
+		const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
+		if (!strcmp(name, "--stop")) {
+			ret->stop = true;
+			continue;
+		}
+		if (!strcmp(name, "--session")) {
+			ret->session = true;
+			continue;
+		}
+		if (!strcmp(name, "--no-core")) {
+			ret->no_core = true;
+			continue;
+		}
+		if (!strcmp(name, "--die-with-parent")) {
+			ret->die_with_parent = true;
+			continue;
+		}
+		if (!value || !strcmp(value, "--"))
+			usage("an option is unknown or lacks its value");
+		i++;
+		if (!strcmp(name, "--ctl"))
+			ret->ctl = value;
+		else if (!strcmp(name, "--data"))
+			ret->data = value;
+		else if (!strcmp(name, "--env-file"))
+			ret->env_file = value;
+		else if (!strcmp(name, "--exe"))
+			ret->exe = value;
+		else if (!strcmp(name, "--cwd"))
+			ret->cwd = value;
+		else if (!strcmp(name, "--stack-limit"))
+			ret->stack_limit = value;
+		else if (!strcmp(name, "--ignored"))
+			ret->ignored = value;
+		else if (!strcmp(name, "--blocked"))
+			ret->blocked = value;
+		else if (!strcmp(name, "--random"))
+			hex_parse(value, ret->random), ret->has_random = true;
+		else
+			usage("an option is unknown");
+	}
+	if (i + 1 >= argc || !ret->ctl || !ret->data || !ret->env_file)
+		usage("--ctl, --data, --env-file and -- PROGRAM are needed");
+	ret->argv = argv + i + 1;
+	if (!ret->exe)
+		ret->exe = ret->argv[0];
+}
+
+static char *file_read(const char *path, size_t *ret_len)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "cannot open %s: %s", path, strerror(errno));
+	size_t len = 0, room = 1 << 16;
+	char *text = malloc(room + 1);
+	for (;;) {
+		ssize_t got = text ? read(fd, text + len, room - len) : -1;
+		if (got < 0)
+			refuse(EXIT_REFUSED, "this is a fault of gdbrr", "cannot read %s: %s", path, strerror(errno));
+		if (got == 0)
+			break;
+		len += (size_t)got;
+		if (len == room)
+			text = realloc(text, (room *= 2) + 1);
+	}
+	close(fd);
+	text[len] = 0;
+	*ret_len = len;
+	return text;
+}
+
+static char **env_read(const char *path)
+{
+	size_t len, count = 0;
+	char *text = file_read(path, &len);
+	for (size_t i = 0; i < len; i++)
+		count += text[i] == 0;
+	char **env = calloc(count + 1, sizeof *env);
+	if (!env)
+		refuse(EXIT_REFUSED, "free some memory", "no memory for an environment of %zu strings", count);
+	for (size_t i = 0, n = 0; n < count; i += strlen(text + i) + 1)
+		env[n++] = text + i;
+	return env;
+}
+
+static void fd_pass(const char *path, int number)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "cannot open %s: %s", path, strerror(errno));
+	if (fcntl(number, F_GETFD) >= 0)
+		refuse(EXIT_REFUSED, "close it before starting gdbrr",
+			"descriptor %d, which gdbrr needs for itself, is already open", number);
+	if (dup2(fd, number) < 0)
+		refuse(EXIT_REFUSED, "raise the limit of open files", "cannot make descriptor %d: %s", number, strerror(errno));
+	close(fd);
+}
+
+// The descriptors stand above what most limits allow; a descriptor stays valid when the limit is lowered again.
+static void fds_pass(const struct options *opt)
+{
+	struct rlimit own, raised;
+	getrlimit(RLIMIT_NOFILE, &own);
+	raised = own;
+	if (own.rlim_cur <= GR_FD_DATA) {
+		if (own.rlim_max <= GR_FD_DATA)
+			refuse(EXIT_REFUSED, "raise it with `ulimit -Hn 4096` as root or in /etc/security/limits.conf",
+				"the hard limit of open files (%lu) is too low: gdbrr needs descriptors %d and %d",
+				(unsigned long)own.rlim_max, GR_FD_CTL, GR_FD_DATA);
+		raised.rlim_cur = GR_FD_DATA + 1;
+		setrlimit(RLIMIT_NOFILE, &raised);
+	}
+	fd_pass(opt->ctl, GR_FD_CTL);
+	fd_pass(opt->data, GR_FD_DATA);
+	setrlimit(RLIMIT_NOFILE, &own);
+}
+
+// Everything that moves the stack, the heap or mappings. All of it is inherited by the program.
+static void layout_fix(const struct options *opt)
+{
+	if (personality(ADDR_NO_RANDOMIZE) < 0 || personality(0xffffffff) != ADDR_NO_RANDOMIZE)
+		refuse(EXIT_REFUSED, "in Docker add --security-opt seccomp=unconfined, in systemd units LockPersonality=no",
+			"address space randomisation cannot be switched off here (personality: %s)", strerror(errno));
+	if (!opt->stack_limit)
+		return;
+	struct rlimit limit;
+	getrlimit(RLIMIT_STACK, &limit);
+	limit.rlim_cur = strcmp(opt->stack_limit, "unlimited") ? strtoull(opt->stack_limit, NULL, 10) : RLIM_INFINITY;
+	if (setrlimit(RLIMIT_STACK, &limit) < 0)
+		refuse(EXIT_REFUSED, "raise the hard limit (`ulimit -Hs`)",
+			"the stack limit of %s bytes that the layout needs is not allowed here", opt->stack_limit);
+}
+
+// What a program inherits about signals, as bits from signal 1 on. Whoever starts us has handlers of its own.
+static void signals_set(const struct options *opt)
+{
+	uint64_t ignored = opt->ignored ? strtoull(opt->ignored, NULL, 16) : 0;
+	uint64_t blocked = opt->blocked ? strtoull(opt->blocked, NULL, 16) : 0;
+	for (int sig = 1; opt->ignored && sig <= 64; sig++) {
+		struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {0};
+		action.handler = ignored >> (sig - 1) & 1 ? (void *)SIG_IGN : (void *)SIG_DFL;
+		syscall(SYS_rt_sigaction, sig, &action, NULL, 8); // refused for SIGKILL and SIGSTOP
+	}
+	if (opt->blocked)
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, 8);
+}
+
+static void session_make(void)
+{
+	if (setsid() < 0 || ioctl(0, TIOCSCTTY, 0) < 0)
+		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "descriptor 0 cannot become the terminal: %s", strerror(errno));
+}
+
+// In the program-to-be. Nothing here may fail in silence: exec's errno goes to the tracer.
+static _Noreturn void child_run(const struct options *opt, char **env, pid_t controller, int sync)
+{
+	char go;
+	if (opt->die_with_parent) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != controller)
+			_exit(EXIT_REFUSED);
+	}
+	if (opt->no_core)
+		setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // Yama: this tracer now, a debugger's later; fails where there is no Yama
+	if (write(sync, "r", 1) != 1 || read(sync, &go, 1) != 1)
+		_exit(EXIT_REFUSED);
+	execve(opt->exe, opt->argv, env);
+	int err = errno;
+	if (write(sync, &err, sizeof err) != sizeof err)
+		_exit(EXIT_REFUSED);
+	_exit(EXIT_NOT_EXECUTABLE);
+}
+
+static _Noreturn void exec_failed(const struct options *opt, int err)
+{
+	const char *exe = opt->exe;
+	struct stat st;
+	switch (err) {
+	case ENOENT:
+		if (stat(exe, &st) == 0)
+			refuse(EXIT_NOT_FOUND, "install its interpreter, or mend its first line", "%s: its interpreter does not exist", exe);
+		refuse(EXIT_NOT_FOUND, "check the path", "%s: no such program", exe);
+	case ENOTDIR:
+		refuse(EXIT_NOT_FOUND, "check the path", "%s: no such program", exe);
+	case EACCES:
+		if (stat(exe, &st) == 0 && S_ISDIR(st.st_mode))
+			refuse(EXIT_NOT_EXECUTABLE, "name a program in it", "%s is a directory", exe);
+		refuse(EXIT_NOT_EXECUTABLE, "make it executable with chmod +x", "%s: permission denied", exe);
+	case ENOEXEC:
+		refuse(EXIT_NOT_EXECUTABLE, "a script needs a first line like #!/bin/sh", "%s is not in a format that the kernel can run", exe);
+	case E2BIG:
+		refuse(EXIT_NOT_EXECUTABLE, "pass less", "the arguments and environment of %s are too long", exe);
+	default:
+		refuse(EXIT_NOT_EXECUTABLE, "see execve(2)", "%s cannot be run: %s", exe, strerror(err));
+	}
+}
+
+// Until the exec has happened; then the program has not executed one instruction yet.
+static void exec_await(const struct options *opt, int sync)
+{
+	char go;
+	if (read(sync, &go, 1) != 1)
+		refuse(EXIT_REFUSED, "look at the kernel log", "the program-to-be died before it began");
+	if (ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) < 0)
+		refuse(EXIT_REFUSED, "in Docker add --cap-add SYS_PTRACE; elsewhere see /proc/sys/kernel/yama/ptrace_scope",
+			"ptrace is not allowed here (%s), so the program's start cannot be made repeatable", strerror(errno));
+	if (write(sync, "g", 1) != 1)
+		refuse(EXIT_REFUSED, "look at the kernel log", "the program-to-be died before it began");
+	for (;;) {
+		int status;
+		if (waitpid(child, &status, __WALL) < 0 && errno == EINTR)
+			continue;
+		if (WIFEXITED(status) || WIFSIGNALED(status)) {
+			int err;
+			if (recv(sync, &err, sizeof err, MSG_DONTWAIT) == sizeof err)
+				exec_failed(opt, err);
+			refuse(EXIT_REFUSED, "look at the kernel log", "the program died while it was being loaded");
+		}
+		int event = status >> 16;
+		if (event == PTRACE_EVENT_EXEC)
+			return;
+		ptrace(PTRACE_CONT, child, 0, event ? 0 : WSTOPSIG(status));
+	}
+}
+
+static void auxv_read(uint64_t *ret_base, uint64_t *ret_random, uint64_t *ret_secure)
+{
+	char path[64];
+	size_t len;
+	snprintf(path, sizeof path, "/proc/%d/auxv", child);
+	Elf64_auxv_t *aux = (Elf64_auxv_t *)file_read(path, &len);
+	*ret_base = *ret_random = *ret_secure = 0;
+	for (size_t i = 0; i < len / sizeof *aux; i++) {
+		if (aux[i].a_type == AT_BASE)
+			*ret_base = aux[i].a_un.a_val;
+		if (aux[i].a_type == AT_RANDOM)
+			*ret_random = aux[i].a_un.a_val;
+		if (aux[i].a_type == AT_SECURE)
+			*ret_secure = aux[i].a_un.a_val;
+	}
+	free(aux);
+}
+
+// Looks at what was really loaded: of a script, the interpreter.
+static void program_check(uint64_t *ret_random)
+{
+	char link[64], name[PATH_MAX] = "the program";
+	snprintf(link, sizeof link, "/proc/%d/exe", child);
+	ssize_t len = readlink(link, name, sizeof name - 1);
+	if (len > 0)
+		name[len] = 0;
+	int fd = open(link, O_RDONLY | O_CLOEXEC);
+	unsigned char ident[EI_NIDENT];
+	struct stat st;
+	if (fd < 0 || fstat(fd, &st) < 0 || read(fd, ident, sizeof ident) != sizeof ident)
+		refuse(EXIT_REFUSED, "give yourself permission to read it", "%s can be executed but not read", name);
+	if (ident[EI_CLASS] != ELFCLASS64)
+		refuse(EXIT_REFUSED, "build it for x86-64", "%s is a 32-bit program, which gdbrr cannot record", name);
+	bool setid = ((st.st_mode & S_ISUID) && st.st_uid != geteuid()) || ((st.st_mode & S_ISGID) && st.st_gid != getegid());
+	if (setid)
+		refuse(EXIT_REFUSED, "run a copy of it without the setuid or setgid bit",
+			"%s is a setuid or setgid program, which gdbrr cannot record", name);
+	if (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		refuse(EXIT_REFUSED, "run a copy of it without them", "%s has file capabilities, which gdbrr cannot record", name);
+	close(fd);
+	uint64_t base, secure;
+	auxv_read(&base, ret_random, &secure);
+	if (base == 0)
+		refuse(EXIT_REFUSED, "link it dynamically, without -static",
+			"%s is statically linked, which gdbrr cannot record: it records through a shared library", name);
+	if (secure)
+		refuse(EXIT_REFUSED, "run a copy of it without privileges", "%s runs with raised privileges, which gdbrr cannot record", name);
+}
+
+static void random_set(uint64_t addr, const uint8_t bytes[16])
+{
+	for (int i = 0; i < 16; i += 8) {
+		uint64_t word;
+		memcpy(&word, bytes + i, 8);
+		if (addr == 0 || ptrace(PTRACE_POKEDATA, child, addr + (uint64_t)i, word) < 0)
+			refuse(EXIT_REFUSED, "report it", "the random bytes of the program's start cannot be set: %s", strerror(errno));
+	}
+}
+
+int main(int argc, char **argv)
+{
+	struct options opt;
+	options_parse(argc, argv, &opt);
+	pid_t controller = getppid();
+	char **env = env_read(opt.env_file);
+	fds_pass(&opt);
+	ctl = mmap(NULL, sizeof *ctl, PROT_READ | PROT_WRITE, MAP_SHARED, GR_FD_CTL, 0);
+	if (ctl == MAP_FAILED) {
+		ctl = NULL;
+		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "the control page cannot be mapped: %s", strerror(errno));
+	}
+	if (opt.cwd && chdir(opt.cwd) < 0)
+		refuse(EXIT_REFUSED, "create it", "the working directory %s cannot be entered: %s", opt.cwd, strerror(errno));
+	if (opt.session)
+		session_make();
+	layout_fix(&opt);
+	signals_set(&opt);
+	int sync[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sync) < 0)
+		refuse(EXIT_REFUSED, "free some descriptors", "no socket pair: %s", strerror(errno));
+	child = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+	if (child == 0) {
+		close(sync[0]);
+		child_run(&opt, env, controller, sync[1]);
+	}
+	if (child < 0)
+		refuse(EXIT_REFUSED, "end some processes", "no new process: %s", strerror(errno));
+	ctl->slot[0].pid = (uint32_t)child;
+	close(sync[1]);
+	exec_await(&opt, sync[0]);
+	uint64_t random;
+	program_check(&random);
+	if (opt.has_random)
+		random_set(random, opt.random);
+	if (opt.stop)
+		kill(child, SIGSTOP); // pending now, taken before the first instruction
+	if (ptrace(PTRACE_DETACH, child, 0, 0) < 0)
+		refuse(EXIT_REFUSED, "report it", "the program cannot be let go: %s", strerror(errno));
+	return 0;
+}

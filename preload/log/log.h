@@ -1,0 +1,15 @@
+// What a thread did, written where it survives the process: chunks of the shared log.
+// Runs in: application threads while recording.
+// May call: core, codec; raw system calls when a chunk is full.
+// Owns: the log mapping at GR_DATA_ADDR, the clock.
+#pragma once
+
+#include "../core/thread.h"
+#include "codec.h"
+
+// Stamps the event and commits it. Takes its place in the order at the call.
+void gr_log(struct gr_thread *self, struct gr_event *ev);
+
+// The same for an event whose data is gathered from several places, each behind its length in 4 bytes.
+struct gr_piece { uint64_t addr; uint32_t len; };
+void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);

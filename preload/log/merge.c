@@ -1,0 +1,216 @@
+// Batches of events for Python's speed, and the k-way merge of threads by stamp.
+// Runs in: Python through cffi; never part of the engine.
+// May call: libc.
+// Owns: the heap of threads, smallest next stamp first.
+#include "merge.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+size_t gr_batch_encode(uint8_t *dst, size_t room, const struct gr_event *events, size_t n, uint64_t *last_stamp,
+                       size_t *used)
+{
+	size_t done = 0, at = 0;
+	for (; done < n && room - at >= GR_EVENT_MAX_HEAD && room - at - GR_EVENT_MAX_HEAD >= events[done].len; done++)
+		at += gr_event_encode(dst + at, &events[done], last_stamp);
+	*used = at;
+	return done;
+}
+
+size_t gr_batch_decode(const uint8_t *src, size_t avail, struct gr_event *ret, size_t n, size_t enough,
+                       uint64_t *last_stamp, size_t *used)
+{
+	struct gr_event scratch;
+	size_t done = 0, at = 0;
+	while (done < n && at < enough) {
+		size_t took = gr_event_decode(src + at, avail - at, ret ? &ret[done] : &scratch, last_stamp);
+		if (!took)
+			break;
+		at += took;
+		done++;
+	}
+	*used = at;
+	return done;
+}
+
+void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t base, struct gr_span *ret)
+{
+	struct gr_event ev;
+	*ret = (struct gr_span){ 0 };
+	while (ret->events < max_events) {
+		size_t took = gr_event_decode(src + ret->bytes, avail - ret->bytes, &ev, &base);
+		if (!took)
+			break;
+		if (!ret->events)
+			ret->first = ev.stamp;
+		ret->last = ev.stamp;
+		ret->bytes += took;
+		ret->events++;
+	}
+}
+
+struct gr_cursor {
+	const uint8_t *at, *end;
+	uint64_t last; // stamp of the newest event taken or peeked at
+	uint64_t size; // bytes of the event peeked at
+	uint64_t done; // events merged
+	bool bad;      // what was fed does not follow what went before
+};
+
+struct gr_merge {
+	uint32_t threads;
+	uint32_t ready;   // threads in the heap: each has a next event
+	uint32_t waiting; // threads on the stack at the end of the heap's array: each wants to be fed
+	struct gr_cursor *cursor;
+	uint32_t *heap;   // [0, ready) the heap, [threads - waiting, threads) the stack
+};
+
+static bool gr_merge_before(const struct gr_merge *m, uint32_t a, uint32_t b)
+{
+	uint64_t x = m->cursor[a].last, y = m->cursor[b].last;
+	return x < y || (x == y && a < b);
+}
+
+static void gr_merge_sift_up(struct gr_merge *m, uint32_t at)
+{
+	uint32_t thread = m->heap[at];
+	while (at && gr_merge_before(m, thread, m->heap[(at - 1) / 2])) {
+		m->heap[at] = m->heap[(at - 1) / 2];
+		at = (at - 1) / 2;
+	}
+	m->heap[at] = thread;
+}
+
+static void gr_merge_sift_down(struct gr_merge *m)
+{
+	uint32_t at = 0, thread = m->heap[0];
+	for (;;) {
+		uint32_t child = 2 * at + 1;
+		if (child >= m->ready)
+			break;
+		if (child + 1 < m->ready && gr_merge_before(m, m->heap[child + 1], m->heap[child]))
+			child++;
+		if (!gr_merge_before(m, m->heap[child], thread))
+			break;
+		m->heap[at] = m->heap[child];
+		at = child;
+	}
+	m->heap[at] = thread;
+}
+
+static void gr_merge_wait(struct gr_merge *m, uint32_t thread)
+{
+	m->waiting++;
+	m->heap[m->threads - m->waiting] = thread;
+}
+
+// Looks at the thread's next event; false when there is none or it is bad.
+static bool gr_cursor_peek(struct gr_cursor *c)
+{
+	struct gr_event ev;
+	if (c->bad || c->at == c->end)
+		return false;
+	c->size = gr_event_decode(c->at, (size_t)(c->end - c->at), &ev, &c->last);
+	c->bad = c->size == 0;
+	return !c->bad;
+}
+
+struct gr_merge *gr_merge_new(uint32_t threads)
+{
+	struct gr_merge *m = calloc(1, sizeof *m);
+	if (!m)
+		return NULL;
+	m->threads = threads;
+	m->cursor = calloc(threads + (size_t)1, sizeof *m->cursor);
+	m->heap = calloc(threads + (size_t)1, sizeof *m->heap);
+	if (!m->cursor || !m->heap) {
+		gr_merge_free(m);
+		return NULL;
+	}
+	for (uint32_t thread = threads; thread-- > 0;)
+		gr_merge_wait(m, thread);
+	return m;
+}
+
+void gr_merge_free(struct gr_merge *m)
+{
+	if (!m)
+		return;
+	free(m->cursor);
+	free(m->heap);
+	free(m);
+}
+
+void gr_merge_feed(struct gr_merge *m, uint32_t thread, const uint8_t *src, size_t len, uint64_t base)
+{
+	if (!m->waiting || m->heap[m->threads - m->waiting] != thread)
+		return; // only the thread that gr_merge_needs() names can be fed
+	struct gr_cursor *c = &m->cursor[thread];
+	if (len == 0) {
+		m->waiting--;
+		return;
+	}
+	c->bad = c->bad || base < c->last;
+	c->last = base;
+	c->at = src;
+	c->end = src + len;
+	if (!gr_cursor_peek(c))
+		return; // bad, and stays the one that is needed
+	m->waiting--;
+	m->heap[m->ready++] = thread;
+	gr_merge_sift_up(m, m->ready - 1);
+}
+
+uint32_t gr_merge_needs(const struct gr_merge *m)
+{
+	return m->waiting ? m->heap[m->threads - m->waiting] : m->threads;
+}
+
+void gr_merge_positions(const struct gr_merge *m, uint64_t *ret)
+{
+	for (uint32_t thread = 0; thread < m->threads; thread++)
+		ret[thread] = m->cursor[thread].done;
+}
+
+enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_t room, size_t *count,
+                                  uint64_t *ticks, uint64_t max_ticks, uint64_t *bytes, uint64_t max_bytes)
+{
+	for (;;) {
+		if (m->waiting)
+			return m->cursor[gr_merge_needs(m)].bad ? GR_MERGE_BAD : GR_MERGE_NEED;
+		if (!m->ready)
+			return GR_MERGE_DONE;
+		uint32_t thread = m->heap[0];
+		struct gr_cursor *c = &m->cursor[thread];
+		// The run lasts until the next thread in the heap has the smaller stamp.
+		uint32_t rival = m->ready > 1 ? m->heap[1] : thread;
+		if (m->ready > 2 && gr_merge_before(m, m->heap[2], rival))
+			rival = m->heap[2];
+		bool more = true;
+		do {
+			if (*ticks >= max_ticks || *bytes >= max_bytes) {
+				gr_merge_sift_down(m);
+				return GR_MERGE_LIMIT;
+			}
+			if (*count && runs[*count - 1].thread == thread && runs[*count - 1].count < UINT32_MAX) {
+				runs[*count - 1].count++;
+			} else if (*count < room) {
+				runs[(*count)++] = (struct gr_run){ .thread = thread, .count = 1 };
+			} else {
+				gr_merge_sift_down(m);
+				return GR_MERGE_ROOM;
+			}
+			c->at += c->size;
+			c->done++;
+			++*ticks;
+			*bytes += c->size;
+			more = gr_cursor_peek(c);
+		} while (more && (rival == thread || gr_merge_before(m, thread, rival)));
+		if (!more) {
+			m->heap[0] = m->heap[--m->ready];
+			gr_merge_wait(m, thread);
+		}
+		if (m->ready)
+			gr_merge_sift_down(m);
+	}
+}

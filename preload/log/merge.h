@@ -1,0 +1,55 @@
+// Batches of events, and the total order: many per-thread streams merged by stamp into runs.
+// Runs in: Python through cffi; never part of the engine.
+// May call: libc.
+// Owns: struct gr_merge and the rule that a smaller stamp comes first.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../abi.h"
+#include "codec.h"
+
+// Encodes up to n events while `room` lasts; returns how many, and in *used the bytes written.
+size_t gr_batch_encode(uint8_t *dst, size_t room, const struct gr_event *events, size_t n, uint64_t *last_stamp,
+                       size_t *used);
+
+// Decodes up to n events, stopping in front of one that is not whole and valid and behind the one that passes
+// `enough` bytes; returns how many, and in *used the bytes read. A `ret` of NULL only looks.
+size_t gr_batch_decode(const uint8_t *src, size_t avail, struct gr_event *ret, size_t n, size_t enough,
+                       uint64_t *last_stamp, size_t *used);
+
+struct gr_span {
+	uint64_t bytes;  // whole and valid events from the start
+	uint64_t events;
+	uint64_t first;  // stamps; 0 when there is no event
+	uint64_t last;
+};
+
+// What stands in the first `avail` bytes: at most max_events events behind the stamp `base`.
+void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t base, struct gr_span *ret);
+
+enum gr_merge_state {
+	GR_MERGE_DONE,  // every thread has ended
+	GR_MERGE_NEED,  // gr_merge_needs() names the thread whose bytes are used up
+	GR_MERGE_ROOM,  // no room for another run
+	GR_MERGE_LIMIT, // max_ticks or max_bytes reached
+	GR_MERGE_BAD,   // gr_merge_needs() names the thread whose next event is not valid
+};
+
+struct gr_merge; // opaque
+
+struct gr_merge *gr_merge_new(uint32_t threads);
+void gr_merge_free(struct gr_merge *merge);
+
+// The next bytes of a thread, which stay where they are until the thread is needed again; len 0: it has no more.
+void gr_merge_feed(struct gr_merge *merge, uint32_t thread, const uint8_t *src, size_t len, uint64_t base);
+
+// Goes on merging: appends to runs[0..*count), joining a run of the same thread, and adds what was merged to *ticks
+// and *bytes until either reaches its maximum.
+enum gr_merge_state gr_merge_step(struct gr_merge *merge, struct gr_run *runs, size_t room, size_t *count,
+                                  uint64_t *ticks, uint64_t max_ticks, uint64_t *bytes, uint64_t max_bytes);
+uint32_t gr_merge_needs(const struct gr_merge *merge);
+
+// How many operations of each thread were merged so far.
+void gr_merge_positions(const struct gr_merge *merge, uint64_t *ret);

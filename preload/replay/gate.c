@@ -1,0 +1,221 @@
+// The gate of a replay; see gate.h.
+// Runs in: application threads while replaying.
+// May call: core, log/codec, ctl.
+// Owns: gr_replay.
+#include "gate.h"
+
+#include <linux/futex.h>
+#include <signal.h>
+
+#include "../core/nolibc.h"
+#include "../core/page.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
+#include "../ctl/slot.h"
+#include "park.h"
+
+struct gr_replay gr_replay = {.final = ~0u, .trace_tick = ~0ULL};
+void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
+void (*gr_gate_on_born)(struct gr_thread *self);
+
+static const struct gr_run *run_at(uint64_t row)
+{
+	return (const struct gr_run *)((const char *)gr_image + gr_image->runs_off) + row;
+}
+
+void gr_gate_open(struct gr_thread *self)
+{
+	const char *base = (const char *)gr_image;
+	const struct gr_stream *stream = (const struct gr_stream *)(base + gr_image->streams_off) + self->pub.index;
+	if (self->pub.index >= gr_image->threads)
+		gr_panic(self, GR_PANIC_DESYNC, "the program made thread %u; the demo has only %u", self->pub.index + 1,
+			 gr_image->threads);
+	self->pos = (uint8_t *)base + stream->off;
+	self->end = self->pos + stream->len;
+	self->left = stream->ops;
+}
+
+// ---------------------------------------------------------------- standing still
+void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state)
+{
+	uint32_t before = self->pub.state;
+	gr_slot->tick = gr_replay.tick;
+	self->pub.state = state == GR_S_TRAPPED ? GR_T_TRAPPED : GR_T_PARKED;
+	gr_slot_announce(state);
+	if (gr_slot->flags & GR_SLOT_DEBUGGED)
+		gr_debug_trap();
+	for (;;) {
+		enum gr_cmd cmd = gr_slot_command(&gr_replay.seen);
+		if (cmd == GR_CMD_DIE)
+			GR_RAW(SYS_exit_group, 0);
+		gr_gate_on_command(self, cmd);
+		if (cmd == GR_CMD_RUN)
+			break;
+	}
+	self->pub.state = before;
+	__atomic_store_n(&gr_slot->state, GR_S_RUNNING, __ATOMIC_RELEASE);
+}
+
+// The end of the order, where nobody wants to look around: the process ends as the recorded one did.
+static _Noreturn void finish(void)
+{
+	gr_slot->tick = gr_replay.tick;
+	gr_slot_announce(GR_S_ENDED);
+	if (gr_ctl->end_kind == 2) {
+		struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } dfl = {0};
+		uint64_t none = 0;
+		GR_RAW(SYS_rt_sigaction, gr_ctl->end_value, &dfl, 0, 8);
+		GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &none, 0, 8);
+		GR_RAW(SYS_tgkill, gr_pid(), gr_tid(), gr_ctl->end_value);
+	}
+	for (;;)
+		GR_RAW(SYS_exit_group, gr_ctl->end_kind == 1 ? gr_ctl->end_value : 0);
+}
+
+// ---------------------------------------------------------------- whose turn it is
+// A thread that ended is gone from the kernel before anything runs behind its last tick: the kernel clears its
+// ctid at a moment of its own choosing otherwise.
+static void await_death(void)
+{
+	struct gr_thread *t = gr_replay.dying;
+	if (!t)
+		return;
+	gr_replay.dying = NULL;
+	long pid = gr_pid();
+	while (GR_RAW(SYS_tgkill, pid, t->pub.tid, 0) == 0 && !(t->ctid && __atomic_load_n(t->ctid, __ATOMIC_ACQUIRE) == 0))
+		GR_RAW(SYS_sched_yield);
+	// The kernel clears the word before the task is gone from its tables; the block's stack is not needed from then on.
+	gr_thread_release(t);
+}
+
+static uint32_t owner(void)
+{
+	while (gr_replay.left == 0) {
+		if (gr_replay.run == gr_image->runs)
+			gr_panic(gr_self, GR_PANIC_BUG, "the order of the demo ends at tick %u, its streams do not",
+				 gr_replay.tick, 0);
+		gr_replay.left = run_at(gr_replay.run)->count;
+		gr_replay.run += gr_replay.left == 0;
+	}
+	return run_at(gr_replay.run)->thread;
+}
+
+static void hand_over(struct gr_thread *self, uint32_t index)
+{
+	struct gr_thread *next = gr_thread_by_index(index);
+	if (!next)
+		gr_panic(self, GR_PANIC_DESYNC, "operation %u belongs to thread %u, which the program has not made",
+			 gr_replay.tick, index + 1);
+	gr_unpark(next);
+}
+
+static void take(void)
+{
+	gr_replay.tick++;
+	if (--gr_replay.left == 0)
+		gr_replay.run++;
+	gr_slot->tick = gr_replay.tick;
+}
+
+// Gets the turn for this thread's next tick; or, with `behind`, for its unfinished segment behind the last one.
+static void await_turn(struct gr_thread *self, bool behind)
+{
+	for (;;) {
+		await_death();
+		if (gr_replay.tick == gr_image->ticks) {
+			if (behind && gr_replay.final == self->pub.index)
+				return;
+			if (!(gr_slot->flags & GR_SLOT_HOLD_END))
+				finish();
+			gr_replay.final = ~0u;
+			gr_gate_stand(self, GR_S_ENDED);
+			gr_replay.final = gr_slot->final_thread;
+			if (gr_replay.final == self->pub.index || !gr_thread_by_index(gr_replay.final))
+				continue;
+			hand_over(self, gr_replay.final);
+		} else if (gr_replay.tick == gr_slot->stop_tick) {
+			gr_gate_stand(self, GR_S_STANDING);
+			continue;
+		} else if (owner() == self->pub.index && !behind) {
+			take();
+			return;
+		} else {
+			hand_over(self, owner());
+		}
+		gr_park(self);
+	}
+}
+
+// ---------------------------------------------------------------- operations
+_Noreturn void gr_gate_desync(struct gr_thread *self, const struct gr_event *want, enum gr_op op, uint16_t nr,
+			      uint64_t object, const char *text)
+{
+	struct gr_panic *p = gr_panic_open(self, GR_PANIC_DESYNC);
+	if (p) {
+		p->tick = gr_replay.tick - 1;
+		p->want_op = want->kind;
+		p->want_nr = want->nr;
+		p->want_object = want->object;
+		p->got_op = op;
+		p->got_nr = nr;
+		p->got_object = object;
+		gr_format(p->text, sizeof p->text, "%s", text);
+	}
+	gr_panic_close();
+}
+
+void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)
+{
+	await_turn(self, false);
+	size_t n = gr_event_decode(self->pos, self->end - self->pos, ret, &self->stamp);
+	if (!n || !self->left)
+		gr_panic(self, GR_PANIC_BUG, "the stream of thread %u ends before its operation %u", self->pub.index + 1,
+			 self->pub.ops);
+	self->pos += n;
+	self->left--;
+	self->pub.tick = gr_replay.tick - 1;
+	self->pub.ops++;
+	if (ret->kind != op || ret->nr != nr)
+		gr_gate_desync(self, ret, op, nr, object, "another operation");
+	if (object && ret->object != object)
+		gr_gate_desync(self, ret, op, nr, object, "another object");
+}
+
+bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret)
+{
+	uint64_t stamp = self->stamp;
+	return self->left && gr_event_decode(self->pos, self->end - self->pos, ret, &stamp);
+}
+
+void gr_gate_behind(struct gr_thread *self)
+{
+	if (!self->left)
+		await_turn(self, true);
+}
+
+void gr_gate_out(struct gr_thread *self, struct gr_regs *frame)
+{
+	gr_gate_behind(self);
+	uint64_t tick = gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
+	frame->eflags &= ~0x100ULL; // TF
+	if (gr_replay.trace_tick == tick)
+		frame->eflags |= 0x100;
+}
+
+void gr_gate_leave(struct gr_thread *self)
+{
+	gr_replay.dying = self;
+	self->pub.state = GR_T_EXITED;
+	if (gr_replay.tick == gr_image->ticks || gr_replay.tick == gr_slot->stop_tick) {
+		// Somebody has to stand there; whoever is parked will do, he meets the same condition.
+		for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+			struct gr_thread *t = gr_thread_block(i);
+			if (t->pub.state == GR_T_PARKED) {
+				gr_unpark(t);
+				return;
+			}
+		}
+		return;
+	}
+	hand_over(self, owner());
+}

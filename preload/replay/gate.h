@@ -1,0 +1,54 @@
+// The gate of a replay: operations happen in the demo's total order, one thread at a time.
+// Runs in: application threads while replaying.
+// May call: core, log/codec, ctl.
+// Owns: the tick, whose turn it is, and the places where a replay stands still.
+#pragma once
+
+#include <stdbool.h>
+
+#include "../core/ops.h"
+#include "../core/thread.h"
+#include "../log/codec.h"
+
+struct gr_replay {
+	uint64_t run;      // row of the order under way
+	uint32_t left;     // operations left in it
+	uint32_t final;    // thread that runs its unfinished segment behind the last tick; ~0: none
+	uint64_t tick;     // next tick
+	uint32_t seen;     // newest command taken
+	struct gr_thread *dying; // ended at the last tick; gone when its ctid is clear
+	uint64_t trace_tick;     // tick whose segment is single-stepped; ~0: none
+};
+
+extern struct gr_replay gr_replay;
+
+// Opens the thread's stream in the image.
+void gr_gate_open(struct gr_thread *self);
+
+// Waits for this thread's next tick and takes its event, which must be of this kind. When the demo holds something else,
+// the replay is desynchronised and ends here.
+void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret);
+
+// The event after that, without taking it. False if the stream ends.
+bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret);
+
+// Behind an operation: a thread whose stream is used up stays here until the order is.
+void gr_gate_behind(struct gr_thread *self);
+
+// The last step of every operation: back to the program, single-stepped if its segment is traced.
+void gr_gate_out(struct gr_thread *self, struct gr_regs *frame);
+
+// The last words of a thread: gives the turn away without coming back.
+void gr_gate_leave(struct gr_thread *self);
+
+_Noreturn void gr_gate_desync(struct gr_thread *self, const struct gr_event *want, enum gr_op op, uint16_t nr,
+			      uint64_t object, const char *text);
+
+// Stands still in the given state until the controller lets this process go on. Commands other than GR_CMD_RUN and
+// GR_CMD_DIE go to the hook that the layers above put in.
+void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state);
+extern void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
+extern void (*gr_gate_on_born)(struct gr_thread *self);
+
+// Stops for the debugger where one is attached (GR_SLOT_DEBUGGED).
+void gr_debug_trap(void);

@@ -1,0 +1,37 @@
+// One system call under way, and what its row in the table says about its memory.
+// Runs in: application threads, on the engine's stack.
+// May call: core, log.
+// Owns: struct gr_call.
+#pragma once
+
+#include <stdbool.h>
+
+#include "../core/thread.h"
+#include "../log/log.h"
+#include "effects.h"
+
+#define GR_CALL_PIECES 64 // output buffers of one call; vectors that have more are refused
+
+struct gr_call {
+	struct gr_thread *self;
+	struct gr_regs *frame;
+	const struct gr_sys *sys;
+	long nr;
+	uint64_t arg[6];
+	long result;
+	uint64_t object;            // goes with the start: the index of a thread that is being made
+	uint32_t before[GR_FX_MAX]; // lengths that the kernel may lower: as they were in front of the call
+	struct gr_fx ioctl;         // effect of an ioctl request, in place of the table's
+};
+
+// Hash of what the kernel reads: plain arguments and in-buffers; addresses are left out.
+uint32_t gr_call_check(struct gr_call *call);
+
+// Remembers lengths that the call may lower.
+void gr_call_before(struct gr_call *call);
+
+// Output buffers as they are once `call->result` is known; returns how many, or -1 when there are more than fit.
+int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_PIECES]);
+
+// Replay: puts recorded outputs into the program's buffers. False when they do not fit what the program offers.
+bool gr_call_inject(const struct gr_call *call, const uint8_t *data, uint32_t len);

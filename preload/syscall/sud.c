@@ -1,0 +1,41 @@
+// Syscall User Dispatch: the kernel sends every system call that is not the engine's own here.
+// Runs in: the SIGSYS handler, on the program's stack; it only turns the thread towards the door.
+// May call: core.
+// Owns: the SIGSYS handler.
+#include <signal.h>
+#include <sys/prctl.h>
+#include <ucontext.h>
+
+#include "../core/raw.h"
+#include "dispatch.h"
+
+#ifndef PR_SET_SYSCALL_USER_DISPATCH
+#define PR_SET_SYSCALL_USER_DISPATCH 59
+#define PR_SYS_DISPATCH_ON 1
+#endif
+
+// The kernel has put back rax; rip is behind the instruction. From here on it is as if the instruction had been a jump.
+static void to_door(int sig, siginfo_t *info, void *context)
+{
+	(void)sig;
+	(void)info;
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	regs[REG_RCX] = regs[REG_RIP];
+	regs[REG_RIP] = (greg_t)gr_door;
+}
+
+void gr_sud_arm(void)
+{
+	GR_RAW(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, __start_gr_gate, __stop_gr_gate - __start_gr_gate, 0);
+}
+
+bool gr_sud_init(void)
+{
+	const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
+		to_door, SA_SIGINFO | SA_NODEFER | 0x04000000, gr_restorer, 0,
+	};
+	if (GR_RAW(SYS_rt_sigaction, SIGSYS, &action, 0, 8))
+		return false;
+	return GR_RAW(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, __start_gr_gate,
+		      __stop_gr_gate - __start_gr_gate, 0) == 0;
+}

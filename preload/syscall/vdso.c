@@ -1,0 +1,70 @@
+// The vDSO answers without a system call, so it is rewritten to make one.
+// Runs in: the constructor.
+// May call: core.
+// Owns: the text of the vDSO from here on.
+#include <elf.h>
+#include <sys/mman.h>
+
+#include "../core/nolibc.h"
+#include "../core/raw.h"
+#include "dispatch.h"
+
+static const struct { const char *name; uint32_t nr; } functions[] = {
+	{"__vdso_clock_gettime", SYS_clock_gettime}, {"__vdso_gettimeofday", SYS_gettimeofday},
+	{"__vdso_time", SYS_time},                   {"__vdso_getcpu", SYS_getcpu},
+	{"__vdso_clock_getres", SYS_clock_getres},
+};
+
+// mov $nr, %eax; syscall; ret. A function without a call of its own (the random generator of Linux 6.11, which then falls
+// back to getrandom) gets mov $-ENOSYS, %rax; ret.
+static void rewrite(uint8_t *text, const char *name)
+{
+	static const uint8_t fails[] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
+	for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++)
+		if (gr_strcmp(functions[i].name, name) == 0) {
+			uint8_t code[] = {0xb8, 0, 0, 0, 0, 0x0f, 0x05, 0xc3};
+			memcpy(code + 1, &functions[i].nr, 4);
+			memcpy(text, code, sizeof code);
+			return;
+		}
+	if (gr_strcmp("__vdso_getrandom", name) == 0)
+		memcpy(text, fails, sizeof fails);
+}
+
+void gr_vdso_init(uint64_t vdso)
+{
+	const Elf64_Ehdr *ehdr = (const Elf64_Ehdr *)vdso;
+	const Elf64_Phdr *phdr = (const Elf64_Phdr *)(vdso + ehdr->e_phoff);
+	const Elf64_Dyn *dyn = NULL;
+	uint64_t bias = vdso, size = 0;
+	for (int i = 0; i < ehdr->e_phnum; i++) {
+		if (phdr[i].p_type == PT_LOAD) {
+			bias = vdso - phdr[i].p_vaddr + phdr[i].p_offset;
+			size = (phdr[i].p_vaddr + phdr[i].p_memsz + 4095) & ~4095ULL;
+		} else if (phdr[i].p_type == PT_DYNAMIC) {
+			dyn = (const Elf64_Dyn *)(vdso + phdr[i].p_offset);
+		}
+	}
+	const Elf64_Sym *symbols = NULL;
+	const char *names = NULL;
+	const uint32_t *hash = NULL;
+	uint32_t count = 0;
+	for (; dyn && dyn->d_tag != DT_NULL; dyn++) {
+		if (dyn->d_tag == DT_SYMTAB)
+			symbols = (const Elf64_Sym *)(bias + dyn->d_un.d_ptr);
+		else if (dyn->d_tag == DT_STRTAB)
+			names = (const char *)(bias + dyn->d_un.d_ptr);
+		else if (dyn->d_tag == DT_HASH)
+			hash = (const uint32_t *)(bias + dyn->d_un.d_ptr);
+	}
+	if (!symbols || !names)
+		return;
+	// With only a GNU hash table the string table's start ends the symbols: the linker puts it right behind them.
+	count = hash ? hash[1] : (uint32_t)(((const char *)names - (const char *)symbols) / sizeof *symbols);
+	if (GR_RAW(SYS_mprotect, vdso, size, PROT_READ | PROT_WRITE | PROT_EXEC))
+		return;
+	for (uint32_t i = 0; i < count; i++)
+		if (ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC && symbols[i].st_shndx != SHN_UNDEF)
+			rewrite((uint8_t *)(bias + symbols[i].st_value), names + symbols[i].st_name);
+	GR_RAW(SYS_mprotect, vdso, size, PROT_READ | PROT_EXEC);
+}

@@ -1,0 +1,211 @@
+// Points; see points.h. perf_event_open(PERF_TYPE_BREAKPOINT) with sigtrap: the debug registers without a debugger.
+// Runs in: threads of a leaf; the SIGTRAP handler, in whatever the hit interrupted.
+// May call: core, ctl, replay.
+// Owns: SIGTRAP of a replay, the perf events, the hits of our slot.
+#include "points.h"
+
+#include <fcntl.h>
+#include <linux/hw_breakpoint.h>
+#include <linux/perf_event.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include "../core/guard.h"
+#include "../core/nolibc.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
+#include "../replay/gate.h"
+
+#define EFLAGS_TF 0x100
+#define EFLAGS_RF 0x10000
+#define PERF_FD_MIN 900 // out of the way of the program's numbers
+
+static int events[GR_LIVE_THREADS * GR_WATCHES];
+static uint32_t open_events, armed;
+
+static struct {
+	uint64_t value;    // as it was after the newest hit
+	uint64_t tick, nth; // hits in this tick
+	uint64_t count;    // hits since from_tick
+} seen[GR_WATCHES];
+
+static uint64_t value_at(const struct gr_point *point)
+{
+	uint64_t value = 0;
+	if (point->kind != GR_POINT_EXEC)
+		gr_peek(&value, point->addr, point->len < 8 ? point->len : 8);
+	return value;
+}
+
+// ---------------------------------------------------------------- arming
+static void open_for(const struct gr_thread *t)
+{
+	static const uint32_t types[] = {
+		[GR_POINT_WRITE] = HW_BREAKPOINT_W,
+		[GR_POINT_ACCESS] = HW_BREAKPOINT_RW,
+		[GR_POINT_EXEC] = HW_BREAKPOINT_X,
+		[GR_POINT_CHANGE] = HW_BREAKPOINT_W,
+	};
+	for (uint32_t i = 0; i < armed; i++) {
+		const struct gr_point *point = &gr_slot->point[i];
+		struct perf_event_attr attr = {
+			.type = PERF_TYPE_BREAKPOINT,
+			.size = sizeof attr,
+			.bp_type = types[point->kind & 3],
+			.bp_addr = point->addr,
+			.bp_len = point->kind == GR_POINT_EXEC ? sizeof(long) : point->len,
+			.sample_period = 1,
+			.exclude_kernel = 1,
+			.exclude_hv = 1,
+			.remove_on_exec = 1,
+			.sigtrap = 1,
+			.sig_data = i,
+		};
+		long fd = GR_RAW(SYS_perf_event_open, &attr, t->pub.tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+		if (GR_IS_ERR(fd))
+			gr_panic(gr_self, GR_PANIC_REFUSED, "a hardware breakpoint at 0x%x (error %d)", point->addr, -fd);
+		long high = GR_RAW(SYS_fcntl, fd, F_DUPFD_CLOEXEC, PERF_FD_MIN);
+		if (!GR_IS_ERR(high)) {
+			GR_RAW(SYS_close, fd);
+			fd = high;
+		}
+		events[open_events++] = fd;
+	}
+}
+
+static void disarm(void)
+{
+	while (open_events)
+		GR_RAW(SYS_close, events[--open_events]);
+	armed = 0;
+	gr_replay.trace_tick = ~0ULL;
+}
+
+void gr_points_arm(void)
+{
+	disarm();
+	if (gr_slot->flags & GR_SLOT_TRACE) {
+		gr_slot->trace_len = 0;
+		gr_replay.trace_tick = gr_replay.tick;
+	}
+	armed = gr_slot->points < GR_WATCHES ? gr_slot->points : GR_WATCHES;
+	if (!armed)
+		return;
+	gr_slot->hits = 0;
+	memset(seen, 0, sizeof seen);
+	for (uint32_t i = 0; i < armed; i++)
+		seen[i].value = value_at(&gr_slot->point[i]);
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+			open_for(t);
+	}
+}
+
+void gr_points_born(struct gr_thread *self)
+{
+	open_for(self);
+}
+
+// ---------------------------------------------------------------- hits
+static bool same_registers(const struct gr_regs *want, const greg_t *have)
+{
+	const uint64_t pairs[][2] = {
+		{want->rax, have[REG_RAX]}, {want->rbx, have[REG_RBX]}, {want->rcx, have[REG_RCX]}, {want->rdx, have[REG_RDX]},
+		{want->rsi, have[REG_RSI]}, {want->rdi, have[REG_RDI]}, {want->rbp, have[REG_RBP]}, {want->rsp, have[REG_RSP]},
+		{want->r8, have[REG_R8]},   {want->r9, have[REG_R9]},   {want->r10, have[REG_R10]}, {want->r11, have[REG_R11]},
+		{want->r12, have[REG_R12]}, {want->r13, have[REG_R13]}, {want->r14, have[REG_R14]}, {want->r15, have[REG_R15]},
+	};
+	for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++)
+		if (pairs[i][0] != pairs[i][1])
+			return false;
+	return true;
+}
+
+// Stops in the middle of a segment. The point is closed first, so the instruction can go on when somebody lets it; a
+// debugger may want the debug registers, and RF would make its own breakpoint here go unnoticed.
+static void stop(struct gr_thread *self, ucontext_t *context)
+{
+	if (self->pub.state == GR_T_RUNNING) {
+		context->uc_mcontext.gregs[REG_EFL] &= ~(greg_t)(EFLAGS_RF | EFLAGS_TF);
+		gr_show_context(self, context);
+		self->pub.ret_pc = self->pub.shown.rip;
+	}
+	disarm();
+	gr_slot->trap_thread = self->pub.index;
+	gr_gate_stand(self, GR_S_TRAPPED);
+}
+
+static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
+{
+	const greg_t *regs = context->uc_mcontext.gregs;
+	const struct gr_point *point = &gr_slot->point[i];
+	bool engine = self->pub.state != GR_T_RUNNING; // an operation does the kernel's or the library's part
+	uint64_t tick = gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
+	uint64_t value = value_at(point), old = seen[i].value;
+	seen[i].value = value;
+	if (i >= armed || tick < point->from_tick)
+		return;
+	if (point->kind == GR_POINT_EXEC && engine)
+		return;
+	// Every execution has its number; only one with the wanted registers may stop.
+	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip || same_registers(&gr_slot->match, regs);
+	if (point->kind == GR_POINT_CHANGE && old == value)
+		return;
+	if (seen[i].tick != tick)
+		seen[i].nth = 0;
+	seen[i].tick = tick;
+	seen[i].nth++;
+	seen[i].count += matches;
+	gr_slot->hit[gr_slot->hits % GR_HITS] = (struct gr_hit){
+		.tick = tick,
+		.pc = regs[REG_RIP],
+		.nth = seen[i].nth,
+		.old_value = old,
+		.new_value = value,
+		.thread = self->pub.index,
+		.point = i,
+		.engine = engine,
+	};
+	gr_slot->hits++;
+	if (matches && point->stop_at && seen[i].count == point->stop_at)
+		stop(self, context);
+}
+
+static void step(struct gr_thread *self, ucontext_t *context)
+{
+	greg_t *regs = context->uc_mcontext.gregs;
+	uint64_t pc = regs[REG_RIP];
+	if (self->pub.state != GR_T_RUNNING || gr_replay.trace_tick == ~0ULL) {
+		regs[REG_EFL] &= ~(greg_t)EFLAGS_TF; // arrived at an operation
+		return;
+	}
+	if (gr_in_engine(pc))
+		return; // on the way in or out
+	gr_ctl->trace[gr_slot->trace_len++ % GR_TRACE_MAX] = pc;
+	if (gr_slot->trace_len >= gr_ctl->knob[GR_KNOB_trace_limit])
+		stop(self, context);
+}
+
+static void trap(int sig, siginfo_t *info, void *context)
+{
+	struct gr_thread *self = gr_self;
+	if (info->si_code == 6) { // TRAP_PERF; glibc before 2.36 has no name for what follows si_addr
+		hit(self, *(const uint64_t *)((const char *)info + 24) % GR_WATCHES, context);
+	} else if (info->si_code == TRAP_TRACE) {
+		step(self, context);
+	} else { // the program's own: it has no handler on replay
+		const uint64_t dfl[4] = {0};
+		GR_RAW(SYS_rt_sigaction, sig, dfl, 0, 8);
+		GR_RAW(SYS_tgkill, gr_pid(), gr_tid(), sig);
+	}
+}
+
+void gr_points_init(void)
+{
+	const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
+		trap, SA_SIGINFO | SA_NODEFER | 0x04000000, gr_restorer, 0,
+	};
+	GR_RAW(SYS_rt_sigaction, SIGTRAP, &action, 0, 8);
+	gr_gate_on_born = gr_points_born;
+}
