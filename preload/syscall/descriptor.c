@@ -93,7 +93,7 @@ void gr_fd_update(const struct gr_call *call, uint8_t cls)
 
 void gr_fd_standard(const uint8_t classes[3])
 {
+	static const uint8_t marks[3] = {GR_FD_RECORDED, GR_FD_RECORDED | GR_FD_OUT, GR_FD_RECORDED | GR_FD_ERR};
 	for (int fd = 0; fd < 3; fd++)
-		set(fd, classes[fd] | (fd == 1 && classes[fd] != GR_FD_NONE ? GR_FD_OUT : 0) |
-				(fd == 2 && classes[fd] != GR_FD_NONE ? GR_FD_ERR : 0));
+		set(fd, classes[fd] == GR_FD_NONE ? GR_FD_NONE : classes[fd] | marks[fd]);
 }

@@ -14,6 +14,7 @@
 #define GR_FD_CLASS 0x1f
 #define GR_FD_OUT 0x20    // what was descriptor 1 at the start
 #define GR_FD_ERR 0x40    // what was descriptor 2
+#define GR_FD_RECORDED 0x80 // made by a recorded call: on replay the kernel does not know it
 
 void gr_fd_init(void);
 

@@ -45,16 +45,38 @@ static long first_fd(const struct gr_call *call)
 	return -1;
 }
 
-// INVARIANT(output-is-recorded): what goes to the program's own output is recorded whatever the profile says, or every
-// copy of a replay would print it again.
+// True for a call that opens a file in order to change it.
+static bool opens_to_write(const struct gr_call *call)
+{
+	uint64_t how = 0;
+	switch (call->nr) {
+	case SYS_creat:
+		return true;
+	case SYS_open:
+		how = call->arg[1];
+		break;
+	case SYS_openat:
+		how = call->arg[2];
+		break;
+	case SYS_openat2:
+		gr_peek(&how, call->arg[2], sizeof how);
+		break;
+	}
+	return how & (O_ACCMODE | O_CREAT | O_TRUNC);
+}
+
+// INVARIANT(replay-changes-nothing): what goes to the program's own output, and every file that is opened for writing, is
+// recorded whatever the profile says, or every copy of a replay would write it again.
 static enum gr_action action_of(const struct gr_call *call)
 {
+	if (opens_to_write(call))
+		return GR_ACT_RECORD;
 	if (call->sys->cls == GR_CLASS_memory || call->sys->cls == GR_CLASS_thread)
 		return GR_ACT_NATIVE;
 	uint8_t fd = gr_fd_get(first_fd(call));
 	if ((fd & GR_FD_CLASS) == GR_FD_NONE)
 		return gr_ctl->sys_action[call->nr];
-	if (fd & (GR_FD_OUT | GR_FD_ERR))
+	if (fd & GR_FD_RECORDED)
 		return GR_ACT_RECORD;
 	return call->sys->flags & GR_SF_BY_FD ? gr_ctl->class_action[fd & GR_FD_CLASS] : gr_ctl->sys_action[call->nr];
 }
@@ -125,6 +147,8 @@ static void record(struct gr_call *call, enum gr_action action)
 				fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
 		ev.flags = gr_fd_probe(fd);
 	}
+	if (action == GR_ACT_RECORD && ev.flags)
+		ev.flags |= GR_FD_RECORDED;
 	gr_log_pieces(call->self, &ev, pieces, count);
 	gr_fd_update(call, ev.flags);
 }
@@ -174,7 +198,7 @@ static void replay_recorded(struct gr_call *call)
 
 // A call that takes something away (unmaps, closes, overwrites) does so at its start, one that makes something at its
 // end: between the two, other threads may have been given what was free in the recording.
-static void replay_native(struct gr_call *call)
+static void replay_native(struct gr_call *call, enum gr_action action)
 {
 	struct gr_event ev;
 	long real = 0;
@@ -190,7 +214,9 @@ static void replay_native(struct gr_call *call)
 		GR_RAW(SYS_close, real);
 		real = ev.result;
 	}
-	if (real != ev.result)
+	if (action == GR_ACT_IGNORE)
+		call->result = real;
+	else if (real != ev.result)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "another result of a native call");
 	gr_fd_update(call, ev.flags);
 }
@@ -198,9 +224,8 @@ static void replay_native(struct gr_call *call)
 // ---------------------------------------------------------------- calls that are made in both, whatever the class
 static bool is_mapped_recorded(const struct gr_call *call)
 {
-	long fd = (int)call->arg[4];
-	uint8_t cls = gr_fd_get(fd) & GR_FD_CLASS;
-	return !(call->arg[3] & 0x20) && (cls == GR_FD_NONE || gr_ctl->class_action[cls] != GR_ACT_NATIVE); // not MAP_ANONYMOUS
+	uint8_t fd = gr_fd_get((int)call->arg[4]);
+	return !(call->arg[3] & 0x20) && (fd & GR_FD_RECORDED || (fd & GR_FD_CLASS) == GR_FD_NONE); // 0x20: MAP_ANONYMOUS
 }
 
 static bool special(struct gr_call *call)
@@ -331,7 +356,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		else if (action == GR_ACT_RECORD)
 			replay_recorded(&call);
 		else
-			replay_native(&call);
+			replay_native(&call, action);
 		close_or_copy(&call);
 	}
 	frame->rax = call.result;

@@ -1,0 +1,210 @@
+"""What a profile may say, made from the tables: keys, types, ranges, modes.
+
+Runs in: everywhere. May call: gdbrr.config.tables.
+Owns: the names of the keys, and the list of what is planned and not honoured yet, which is refused by name.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+
+from gdbrr.config import tables
+from gdbrr.errors import GdbrrError
+
+Scalar = str | int
+
+KNOB_KEYS = {
+    "order": "order",
+    "epochs.ticks": "epoch_ticks",
+    "epochs.bytes": "epoch_bytes",
+    "limits.log": "log_limit",
+    "limits.checkpoints": "checkpoints",
+    "limits.trace": "trace_limit",
+}
+"""Key of a profile: knob in knobs.def. Every knob has one."""
+
+# What the design promises and the engine does not do yet. Accepting it in silence would make a recording that is
+# not what its owner asked for.
+NOT_YET = {
+    "paths": "path rules are not honoured yet",
+    "descriptors": "descriptor rules are not honoured yet",
+    "seed": "a seed is not honoured yet: no order chooses threads at random",
+}
+NOT_YET_ORDERS = {
+    "serial": "one thread at a time",
+    "random": "serial with a random choice of the next thread",
+    "pct": "serial with random priorities",
+    "auto": "parallel or serial, whichever fits the program",
+}
+
+SECTIONS = ("epochs", "limits", "classes", "calls")
+MAKING = frozenset({"MAKES", "MAKES_IF", "MAKES_AT"})
+
+
+@dataclass(frozen=True)
+class Key:
+    """One thing a profile can set."""
+
+    name: str
+    default: Scalar
+    help: str
+    modes: tuple[str, ...] = ()
+    """For a class or call: the modes it can have."""
+    knob: tuple[tables.Knob, ...] = ()
+
+    def check(self, value: object) -> Scalar:
+        """VALUE as it is kept: a mode or choice as text, anything else as a number."""
+        if self.modes:
+            return self._check_mode(value)
+        (knob,) = self.knob
+        if knob.type == "enum":
+            return self._check_choice(knob, value)
+        if knob.type == "bool":
+            if isinstance(value, bool) or value in ("on", "off"):
+                return int(value in (True, "on"))
+            raise GdbrrError(f"{self.name} is on or off, not {shown(value)}", hint="write true or false")
+        return self._check_number(knob, value)
+
+    def text(self, value: Scalar) -> str:
+        """VALUE as a person writes it."""
+        return self.knob[0].text(value) if isinstance(value, int) else value
+
+    def number(self, value: Scalar) -> int:
+        """VALUE as the engine sees it."""
+        return self.knob[0].choices.index(value) if isinstance(value, str) else value
+
+    def _check_mode(self, value: object) -> str:
+        if isinstance(value, str) and value in self.modes:
+            return value
+        if isinstance(value, str) and value in tables.MODES:
+            only = "the only mode it has" if len(self.modes) == 1 else "one of its modes"
+            raise GdbrrError(f"{self.name} cannot be {value!r}", hint=f"{only} is {' or '.join(self.modes)}")
+        raise GdbrrError(
+            f"{self.name} = {shown(value)} is not a mode", hint=near(shown(value), tables.MODES, "modes are")
+        )
+
+    def _check_choice(self, knob: tables.Knob, value: object) -> str:
+        if isinstance(value, str) and value in knob.choices:
+            return value
+        if self.name == "order" and isinstance(value, str) and value in NOT_YET_ORDERS:
+            raise GdbrrError(
+                f"the order {value!r} ({NOT_YET_ORDERS[value]}) is not there yet",
+                hint=f"use {' or '.join(knob.choices)}",
+            )
+        raise GdbrrError(f"{self.name} cannot be {shown(value)}", hint=near(shown(value), knob.choices, "it can be"))
+
+    def _check_number(self, knob: tables.Knob, value: object) -> int:
+        unit = " with a unit, e.g. 512M" if knob.type == "bytes" else ""
+        try:
+            if isinstance(value, bool) or not isinstance(value, (int, str)):
+                raise ValueError
+            number = value if isinstance(value, int) else tables.parse_number(value)
+        except ValueError:
+            raise GdbrrError(
+                f"{self.name} = {shown(value)} is not a number", hint=f"write a whole number{unit}"
+            ) from None
+        if not knob.min <= number <= knob.max:
+            raise GdbrrError(
+                f"{self.name} = {shown(value)} is out of range",
+                hint=f"it can be from {knob.text(knob.min)} to {knob.text(knob.max)}",
+            )
+        return number
+
+
+def shown(value: object) -> str:
+    """VALUE as an error may quote it: short, whatever a file or a demo holds."""
+    if isinstance(value, int) and value.bit_length() > 128:
+        return "a huge number"
+    text = repr(value) if isinstance(value, (str, int, float, bool)) else f"a {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def near(word: str, words: Iterable[str], otherwise: str) -> str:
+    """A hint that names the word that was perhaps meant, or all of them."""
+    choices = list(words)
+    found = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
+    return f"did you mean {found[0]}?" if found else f"{otherwise} {', '.join(choices)}"
+
+
+@cache
+def keys() -> dict[str, Key]:
+    """Every key but the calls, in the order in which they are shown."""
+    found: dict[str, Key] = {}
+    for name, knob_name in KNOB_KEYS.items():
+        knob = tables.knob_by_name()[knob_name]
+        default: Scalar = knob.choices[knob.default] if knob.choices else knob.default
+        found[name] = Key(name, default, knob.help, knob=(knob,))
+    for cls in tables.classes():
+        name = f"classes.{cls.name}"
+        found[name] = Key(name, cls.default, cls.help, modes=cls.modes)
+    return found
+
+
+def full_name(name: str) -> str:
+    """The key that a bare class or a knob's name stands for; NAME itself otherwise."""
+    if f"classes.{name}" in keys():
+        return f"classes.{name}"
+    return next((full for full, knob in KNOB_KEYS.items() if knob == name), name)
+
+
+def key(name: str) -> Key:
+    """The key called NAME; names the nearest one when there is none."""
+    if name in keys():
+        return keys()[name]
+    top, _, rest = name.partition(".")
+    if top in NOT_YET:
+        raise GdbrrError(NOT_YET[top], hint="leave it out; a mode for a class or a call is honoured")
+    if top == "calls" and rest:
+        return call_key(rest)
+    if not rest and top in SECTIONS:
+        raise GdbrrError(f"{top} is a section, not a key", hint=f"its keys stand below [{top}], or as {top}.NAME")
+    if rest:
+        siblings = [known.partition(".")[2] for known in keys() if known.startswith(f"{top}.")]
+        if siblings:
+            raise GdbrrError(f"{shown(rest)} is not a key of [{top}]", hint=near(rest, siblings, "it has"))
+    # A key without its section, or a section misspelt: the last part tells most.
+    by_last = {known.rpartition(".")[2]: known for known in keys()}
+    found = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=1, cutoff=0.75)
+    hint = f"did you mean {by_last[found[0]]}?" if found else near(top, ("order", *SECTIONS), "keys are")
+    raise GdbrrError(f"there is no key {shown(name)}", hint=hint)
+
+
+def call_key(name: str) -> Key:
+    """The key for one system call, if its mode is anybody's choice."""
+    call = tables.syscall_by_name().get(name)
+    if call is None:
+        near_name = difflib.get_close_matches(name, tables.syscall_by_name(), n=1)
+        hint = f"did you mean {near_name[0]}?" if near_name else "docs/syscalls.md lists them"
+        raise GdbrrError(f"there is no system call {shown(name)}", hint=hint)
+    full = f"calls.{name}"
+    if "REFUSED" in call.flags:
+        raise GdbrrError(f"{full}: this call cannot be recorded, whatever its mode", hint="leave it out")
+    if "SPECIAL" in call.flags:
+        raise GdbrrError(f"{full}: this call is served by code of its own and has no mode", hint="leave it out")
+    if "BY_FD" in call.flags:
+        raise GdbrrError(f"{full}: its mode is that of its descriptor", hint="set the class, e.g. classes.file")
+    return Key(full, class_mode(call, {}), f"the system call {name}", modes=call_modes(call))
+
+
+def call_modes(call: tables.Syscall) -> tuple[str, ...]:
+    """The modes a call can have: those of its class, with two exceptions.
+
+    INVARIANT(replay-never-waits): a call that may wait is recorded, except where it makes a descriptor (opening a
+    FIFO waits, and a native file must be opened).
+    INVARIANT(replay-lasts-nowhere): a call that changes the world is recorded: a replay does not unlink files again.
+    """
+    modes = next(cls.modes for cls in tables.classes() if cls.name == call.cls)
+    makes = any(effect.word in MAKING for effect in call.effects)
+    kept = "IRREV" in call.flags or ("BLOCKS" in call.flags and not makes)
+    return ("record",) if kept and "record" in modes else modes
+
+
+def class_mode(call: tables.Syscall, classes: dict[str, str]) -> str:
+    """The mode CALL gets from its class, given the modes in CLASSES; the default mode for classes not in it."""
+    cls = next(cls for cls in tables.classes() if cls.name == call.cls)
+    mode = classes.get(cls.name, cls.default)
+    modes = call_modes(call)
+    return mode if mode in modes else modes[0]
