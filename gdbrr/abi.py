@@ -1,0 +1,95 @@
+"""preload/abi.h as Python sees it: constants, structures, the control page as a mapping.
+
+Runs in: the controller and the server (never in GDB's Python). May call: gdbrr/_native (cffi).
+Owns: nothing; the numbers come from the headers through gdbrr/demo/native_build.py.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from gdbrr.errors import GdbrrError
+
+try:
+    from gdbrr import _native
+except ImportError as error:
+    raise GdbrrError(f"gdbrr's native module cannot be loaded ({error})", hint="build it with: make build") from None
+
+ffi: Any = _native.ffi
+lib: Any = _native.lib
+"""Every GR_ constant, enum value and function: lib.GR_CMD_RUN, lib.GR_OP_MUTEX_LOCK ..."""
+
+ABI_VERSION: int = lib.GR_ABI_VERSION
+CTL_MAGIC = b"gdbrrctl"
+CTL_SIZE: int = ffi.sizeof("struct gr_ctl")
+
+
+def enum_names(enum: str, prefix: str) -> dict[int, str]:
+    """The names of an enum without their prefix: enum_names("enum gr_slot_state", "GR_S_")[1] == "STARTING"."""
+    elements: dict[int, str] = ffi.typeof(enum).elements
+    return {value: name[len(prefix) :] for value, name in sorted(elements.items())}
+
+
+OPS = enum_names("enum gr_op", "GR_OP_")
+"""Kind of operation by wire number."""
+
+
+def text(field: Any) -> str:
+    """A char array of a structure up to its NUL, whatever bytes are in it."""
+    return bytes(ffi.buffer(field)).split(b"\0", 1)[0].decode("utf-8", "backslashreplace")
+
+
+class Ctl:
+    """The control page, shared with every process of a recording or replay. `c` is the struct gr_ctl itself."""
+
+    def __init__(self, mapping: mmap.mmap) -> None:
+        self._mapping = mapping
+        self.c: Any = ffi.from_buffer("struct gr_ctl *", mapping)
+
+    def slot(self, index: int) -> Any:
+        return self.c.slot[index]
+
+    def close(self) -> None:
+        if not self._mapping.closed:
+            ffi.release(self.c)
+            self._mapping.close()
+
+    def __enter__(self) -> Ctl:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def map_ctl(path: Path, create: bool = False, write: bool = True) -> Ctl:
+    """Map the control page file at `path`; `create` makes it, zero but for its magic and version."""
+    flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        fd = os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600)
+    except OSError as error:
+        raise GdbrrError(f"{path} cannot be opened: {error.strerror}", hint="name a recording directory") from None
+    try:
+        if create:
+            os.ftruncate(fd, CTL_SIZE)
+        if os.fstat(fd).st_size < CTL_SIZE:
+            raise GdbrrError(f"{path} is not a control page of this version", hint="record again with this gdbrr")
+        mapping = mmap.mmap(fd, CTL_SIZE, prot=mmap.PROT_READ | (mmap.PROT_WRITE if write else 0))
+    finally:
+        os.close(fd)
+    ctl = Ctl(mapping)
+    if create:
+        ffi.memmove(ctl.c.magic, CTL_MAGIC, len(CTL_MAGIC))
+        ctl.c.abi = ABI_VERSION
+    elif bytes(ffi.buffer(ctl.c.magic)) != CTL_MAGIC or ctl.c.abi != ABI_VERSION:
+        found = ctl.c.abi
+        ctl.close()
+        raise GdbrrError(
+            f"{path} has ABI version {found}, this gdbrr has {ABI_VERSION}", hint="use the gdbrr that made it"
+        )
+    return ctl

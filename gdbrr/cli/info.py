@@ -1,0 +1,158 @@
+"""The verb `info`: what a demo holds. Needs neither the program nor the machine it was recorded on.
+
+Runs in: a command of its own. May call: gdbrr.demo, imported when the verb runs.
+Owns: the wording of the summary and the keys of its JSON.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import signal
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gdbrr.cli.words import number, printable, size
+
+if TYPE_CHECKING:
+    from gdbrr.demo.facts import End
+    from gdbrr.demo.reader import Demo
+
+EPILOG = """\
+examples:
+  gdbrr info crash.demo           program, arguments, how it ended, threads, sizes
+  gdbrr info --json crash.demo    the same and every mapped object, for scripts
+
+A damaged demo is shown as far as it can be read; the exit status is then 1.
+"""
+
+_ROWS = 20
+_FROM_MANIFEST = "program argv cwd started order profile limits host engine objects gdbrr abi".split()
+
+
+def add(subparsers: Any) -> None:
+    parser = subparsers.add_parser(
+        "info",
+        help="what a demo holds: program, how it ended, threads, sizes",
+        description="Show what a demo holds. The program itself is not needed.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("demo", metavar="DEMO", type=Path, help="a file made by gdbrr record")
+    parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
+
+
+def main(args: argparse.Namespace) -> int:
+    from gdbrr.demo.reader import Demo
+
+    with Demo.open(args.demo) as demo:
+        if args.json:
+            print(json.dumps(as_json(demo), indent=2))
+        else:
+            for line in as_text(demo):
+                print(line)
+        return 1 if demo.damage else 0
+
+
+def as_json(demo: Demo) -> dict[str, Any]:
+    damage = demo.damage
+    return {
+        "demo": str(demo.path),
+        "format": "{}.{}".format(*demo.format),
+        "bytes": demo.size,
+        "event_bytes": demo.stream_bytes,
+        "operations": demo.ticks,
+        "complete": demo.complete,
+        "damage": damage and {"offset": damage.offset, "reason": damage.reason, "lost_bytes": damage.lost_bytes},
+        "end": {"kind": demo.end.kind, "value": demo.end.value},
+        "threads": [
+            {
+                "index": t.index,
+                "operations": t.operations,
+                "bytes": t.bytes,
+                "recorded_tid": t.recorded_tid,
+                "parent": t.parent,
+            }
+            for t in demo.threads
+        ],
+        "epochs": [{"start": e.start, "end": e.end, "bytes": e.bytes, "time": e.time} for e in demo.epochs],
+        "environment": len(demo.manifest["env"]),
+        **{key: demo.manifest.get(key) for key in _FROM_MANIFEST},
+    }
+
+
+def as_text(demo: Demo) -> Iterator[str]:
+    """The summary, line by line. Everything that comes from the demo is made printable first."""
+    m, threads, epochs = demo.manifest, demo.threads, demo.epochs
+    yield (
+        f"{printable(str(demo.path))}: {number(demo.ticks, 'operation')} of {number(len(threads), 'thread')}"
+        f" in {number(len(epochs), 'epoch')}, {size(demo.size)}"
+    )
+    if demo.damage:
+        yield (
+            f"  DAMAGED at byte {demo.damage.offset:,}: {demo.damage.reason}; "
+            f"{size(demo.damage.lost_bytes)} behind it cannot be read, nothing from tick {demo.ticks:,} on"
+        )
+    yield ""
+    yield _row("program", m["program"])
+    yield _row("arguments", shlex.join(m["argv"][1:]) or "none")
+    yield _row("directory", m["cwd"])
+    if "started" in m:
+        yield _row("recorded", datetime.fromtimestamp(m["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S %z"))
+    yield _row("ended", how_it_ended(demo.end))
+    profile = m.get("profile", {}).get("name")
+    yield _row("order", f"{m['order']}, profile {profile if isinstance(profile, str) else 'unnamed'}")
+    host = m.get("host", {})
+    facts = [str(host[key]) for key in ("kernel", "machine", "libc", "cpu") if host.get(key)]
+    if facts:
+        yield _row("host", ", ".join(facts))
+    yield _row("made by", f"gdbrr {m['gdbrr']}, engine ABI {m['abi']}, demo format {demo.format[0]}.{demo.format[1]}")
+    yield _row("events", f"{size(demo.stream_bytes)} before compression")
+    yield from _thread_table(demo)
+    yield from _object_table(m.get("objects", []))
+
+
+def _thread_table(demo: Demo) -> Iterator[str]:
+    if not demo.threads:
+        return
+    yield ""
+    yield f"  {'thread':>6}  {'operations':>12}  {'events':>9}  {'recorded id':>11}  made by"
+    for thread in demo.threads[:_ROWS]:
+        tid = "-" if thread.recorded_tid is None else thread.recorded_tid
+        parent = "-" if thread.parent is None or thread.parent < 0 else f"thread {thread.parent}"
+        yield f"  {thread.index:>6}  {thread.operations:>12,}  {size(thread.bytes):>9}  {tid:>11}  {parent}"
+    yield from _and_more(len(demo.threads))
+
+
+def _object_table(objects: list[dict[str, Any]]) -> Iterator[str]:
+    if not objects:
+        return
+    yield ""
+    yield "  build-id  mapped object"
+    for row in objects[:_ROWS]:
+        yield f"  {row.get('build_id', '')[:8] or 'none':<8}  {printable(row['path'])}"
+    yield from _and_more(len(objects))
+
+
+def _and_more(rows: int) -> Iterator[str]:
+    if rows > _ROWS:
+        yield f"  ... and {rows - _ROWS:,} more; all with --json"
+
+
+def _row(key: str, value: str) -> str:
+    return f"  {key:<10} {printable(value)}"
+
+
+def how_it_ended(end: End) -> str:
+    """The end of a recording in words."""
+    if end.kind == "exit":
+        return f"exit status {end.value}"
+    if end.kind == "signal":
+        try:
+            return f"killed by {signal.Signals(end.value).name}"
+        except ValueError:
+            return f"killed by signal {end.value}"
+    return "unknown: the recording stopped before the program did"

@@ -1,0 +1,106 @@
+"""The command `gdbrr`: finds the verb, runs it, prints errors and nothing else.
+
+Runs in: a command of its own. May call: the verb's module, imported only when asked for, so that `gdbrr record`
+starts fast.
+Owns: the shape of a command's help, the one line an error becomes, and the exit status of an interrupted command.
+"""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import importlib
+import importlib.util
+import os
+import signal
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+import gdbrr
+from gdbrr.cli import VERBS
+from gdbrr.errors import EXIT_USAGE, GdbrrError
+
+EXIT_INTERRUPTED = 128 + signal.SIGINT
+EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+DESCRIPTION = """\
+Records a run of a native Linux program into a demo, a small file, and replays it under GDB with
+true reverse execution. Nothing is recompiled; no root, kernel module or hardware counter is needed.
+"""
+
+EXAMPLES = """\
+a first session:
+  gdbrr doctor                           can this machine record? what would make it better?
+  gdbrr record -o crash.demo ./server    run the program as if alone, and keep the run
+  gdbrr replay crash.demo                run it again: same output, same exit status
+  gdbrr debug crash.demo                 GDB at the end of the run; try reverse-continue or rr-back
+
+inside GDB, without leaving it:
+  (gdb) source gdbinit.py                `gdbrr doctor` says where it is
+  (gdb) rr-start                         like run, and recorded
+  (gdb) watch balance                    after the crash: who wrote this last?
+  (gdb) reverse-continue
+
+`gdbrr VERB --help` explains one verb.
+"""
+
+
+def load(verb: str) -> ModuleType:
+    return importlib.import_module(f"gdbrr.cli.{verb}")
+
+
+def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
+    """A parser that knows VERBS only: the modules of the others are not imported."""
+    parser = argparse.ArgumentParser(
+        prog="gdbrr",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"gdbrr {gdbrr.__version__}")
+    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+    for verb in verbs:
+        if importlib.util.find_spec(f"gdbrr.cli.{verb}"):
+            load(verb).add(subparsers)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return dispatch(words)
+    except GdbrrError as error:
+        print(f"gdbrr {words[0]}: {error}" if words[0] in VERBS else f"gdbrr: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader (`| head`) has seen enough. What is still buffered must not raise again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        return EXIT_BROKEN_PIPE
+
+
+def dispatch(words: list[str]) -> int:
+    if words and words[0] in VERBS:
+        verbs: Sequence[str] = words[:1]
+    elif words and not words[0].startswith("-"):
+        raise unknown_verb(words[0])
+    else:
+        verbs = VERBS
+    args = build_parser(verbs).parse_args(words or ["--help"])
+    status: int = load(args.verb).main(args)
+    sys.stdout.flush()
+    return status
+
+
+def unknown_verb(word: str) -> GdbrrError:
+    near = difflib.get_close_matches(word, VERBS, n=1)
+    hint = f"did you mean {near[0]}?" if near else "try: gdbrr --help"
+    return GdbrrError(f"there is no verb {word!r}", hint, EXIT_USAGE)
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main())

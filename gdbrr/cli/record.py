@@ -1,0 +1,94 @@
+"""The verb `record`: runs a program as if alone, and keeps the run.
+
+Runs in: a command of its own. May call: errors, config, launch.
+Owns: the line that ends a recording.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdbrr.cli.words import number, size
+from gdbrr.errors import GdbrrError
+
+if TYPE_CHECKING:
+    from gdbrr.demo.pack import Summary
+
+EPILOG = """\
+examples:
+  gdbrr record ./server --port 8080            to server-1.demo
+  gdbrr record -o crash.demo -p sparse ./game  with a profile; gdbrr profiles lists them
+  gdbrr record --set file=native make          files are read again on replay, not kept in the demo
+
+The exit status is the program's own, 128+N when signal N ended it.
+"""
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "record",
+        help="run a program and keep the run as a demo",
+        description="Run PROGRAM on this terminal as if alone, and keep the run as a demo.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add_options(parser)
+    parser.add_argument("program", metavar="PROGRAM", help="what to run; found like a shell would")
+    parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="handed to it as they are")
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The options of a recording, also for `gdbrr serve --record`."""
+    parser.add_argument("-o", "--output", metavar="DEMO", type=Path, help="the demo to write (default: PROGRAM-N.demo)")
+    parser.add_argument("-p", "--profile", metavar="PROFILE", help="name or file of a profile (see: gdbrr profiles)")
+    parser.add_argument(
+        "--set",
+        metavar="CLASS=MODE",
+        action="append",
+        default=[],
+        dest="sets",
+        help="change one value of the profile; modes are record, native and ignore",
+    )
+    parser.add_argument("--order", metavar="ORDER", help="how threads run while recording: parallel")
+
+
+def sets_of(args: argparse.Namespace) -> list[str]:
+    """Every value that the command line sets on top of the profile."""
+    return [*args.sets, *([f"order={args.order}"] if args.order else [])]
+
+
+def main(args: argparse.Namespace) -> int:
+    from gdbrr.config import profiles
+    from gdbrr.launch import engine, record, spawn
+
+    cwd = os.getcwd()
+    env = dict(os.environ)
+    argv = [args.program, *args.arguments]
+    _, program = spawn.find_program(argv[0], env, cwd)
+    profile = profiles.resolve(args.profile, Path(program), sets_of(args))
+    demo = args.output or record.free_name(program, Path())
+    if args.output and demo.is_dir():
+        raise GdbrrError(f"{demo} is a directory", "name the demo's file with -o")
+    ending = record.run(record.Request(argv, env, cwd, profile, engine.find()), demo)
+    if ending.panic:
+        raise GdbrrError(_reason(ending.panic.text, ending.demo), ending.panic.hint or "gdbrr doctor may know more")
+    assert ending.demo and ending.summary
+    print(line(ending.demo, ending.summary), file=sys.stderr)
+    for note in ending.summary.notes:
+        print(f"gdbrr: {note}", file=sys.stderr)
+    return ending.status
+
+
+def _reason(text: str, demo: Path | None) -> str:
+    return f"{text}; what was recorded up to there is in {demo}" if demo else text
+
+
+def line(demo: Path, summary: Summary) -> str:
+    return (
+        f"gdbrr: recorded {number(summary.operations, 'operation')} of {number(summary.threads, 'thread')}"
+        f" in {number(summary.epochs, 'epoch')} to {demo} ({size(summary.bytes)})"
+    )

@@ -1,0 +1,49 @@
+"""The verb `replay`: executes a demo again without a debugger.
+
+Runs in: a command of its own. May call: errors, demo, launch, report.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+EPILOG = """\
+examples:
+  gdbrr replay crash.demo           same output, same exit status as the recorded run
+  gdbrr replay --quiet --json x.demo   for scripts: was it synchronised?
+
+The exit status is the recorded one, 125 when the replay is desynchronised.
+"""
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "replay",
+        help="run a demo again: same output, same exit status",
+        description="Execute DEMO again without a debugger, and print what the program printed.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("demo", metavar="DEMO", type=Path, help="a file that gdbrr record made")
+    parser.add_argument("--json", action="store_true", help="print how it went as JSON, after the program's output")
+    parser.add_argument("--quiet", action="store_true", help="keep the program's output to yourself")
+    parser.add_argument("--trust", action="store_true", help="replay it although somebody else recorded it")
+
+
+def main(args: argparse.Namespace) -> int:
+    from gdbrr.demo.reader import Demo
+    from gdbrr.launch import replay
+    from gdbrr.report import divergence
+
+    with Demo.open(args.demo) as demo:
+        outcome = replay.run(demo, echo=not args.quiet, trust=args.trust)
+        if args.json:
+            print(divergence.to_json(demo, outcome))
+        if outcome.synchronised:
+            return outcome.status
+        if not args.json:
+            print(divergence.to_text(demo, outcome), file=sys.stderr)
+        return outcome.status

@@ -1,0 +1,135 @@
+"""Walks a demo's events in total order: one cursor per thread, fed block by block.
+
+Runs in: the controller, the server, tests. May call: gdbrr.abi (the C decoder).
+Owns: Event, and how much of a demo a walk keeps in memory.
+"""
+
+from __future__ import annotations
+
+import bisect
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gdbrr.abi import ffi, lib
+
+if TYPE_CHECKING:
+    from gdbrr.demo.reader import Demo
+
+_BATCH = 256  # events decoded at once for one thread ...
+_AHEAD = 65536  # ... and for all threads together, roughly
+_ALL = (1 << 64) - 1
+
+
+class Event(NamedTuple):
+    """One operation. `kind` is its wire number; gdbrr.abi.OPS has the names."""
+
+    tick: int
+    thread: int
+    kind: int
+    nr: int
+    object: int
+    result: int
+    check: int
+    flags: int
+    stamp: int
+    data: bytes
+
+
+class _Cursor:
+    """The next events of one thread, from its operation `position` on."""
+
+    def __init__(self, demo: Demo, thread: int, position: int, batch: int) -> None:
+        self._demo = demo
+        self._thread = thread
+        self._room = batch
+        self._numbers, until = demo.stream_blocks(thread)
+        self._which = bisect.bisect_right(until, position)
+        self._last = ffi.new("uint64_t *")
+        self._used = ffi.new("size_t *")
+        self._at = self._left = 0
+        self._batch: list[tuple[int, int, int, int, int, int, int, bytes]] = []
+        self._next = 0
+        skip = position - (until[self._which - 1] if self._which else 0)
+        self._enter()
+        if skip:
+            raw = self._raw()
+            source = ffi.from_buffer(raw)
+            if lib.gr_batch_decode(source, len(raw), ffi.NULL, skip, _ALL, self._last, self._used) != skip:
+                raise self._broken()
+            self._at, self._left = self._used[0], self._left - skip
+
+    def take(self, scratch: Any) -> tuple[int, int, int, int, int, int, int, bytes]:
+        if self._next == len(self._batch):
+            self._fill(scratch)
+        self._next += 1
+        return self._batch[self._next - 1]
+
+    def _enter(self) -> None:
+        if self._which >= len(self._numbers):
+            raise self._demo.broken(f"the order names operations of thread {self._thread} that are not there")
+        block = self._demo.block(self._numbers[self._which])
+        self._at, self._left, self._last[0], self._end = 0, block.items, block.base, block.last
+
+    def _raw(self) -> bytes:
+        return self._demo.cached(self._numbers[self._which])
+
+    def _broken(self) -> Exception:
+        return self._demo.broken(f"a stream block of thread {self._thread} holds no valid events")
+
+    def _fill(self, scratch: Any) -> None:
+        if not self._left:
+            self._which += 1
+            self._enter()
+        raw = self._raw()
+        base = ffi.from_buffer(raw)
+        room = min(self._left, self._room)
+        n = lib.gr_batch_decode(base + self._at, len(raw) - self._at, scratch, room, _ALL, self._last, self._used)
+        if n != room:
+            raise self._broken()
+        self._at += self._used[0]
+        self._left -= n
+        if not self._left and (self._at != len(raw) or self._last[0] != self._end):
+            raise self._broken()
+        self._batch.clear()
+        for i in range(n):
+            e = scratch[i]
+            data = bytes(ffi.buffer(e.data, e.len)) if e.len else b""
+            self._batch.append((e.kind, e.nr, e.object, e.result, e.check, e.flags, e.stamp, data))
+        self._next = 0
+
+
+class Walk:
+    """Iterates over the events of start <= tick < stop."""
+
+    def __init__(self, demo: Demo, thread: int | None, start: int, stop: int) -> None:
+        self._demo = demo
+        self._only = thread
+        self._start = start
+        self._stop = stop
+
+    def __iter__(self) -> Iterator[Event]:
+        demo = self._demo
+        if self._start >= self._stop:
+            return
+        batch = max(4, min(_BATCH, _AHEAD // max(demo.stream_threads, 1)))
+        scratch = ffi.new("struct gr_event[]", batch)
+        cursors: dict[int, _Cursor] = {}
+        done: list[int] | None = None
+        for which in range(demo.order_block_of(self._start), demo.order_blocks):
+            tick, runs, positions = demo.order(which)
+            found = positions.tolist()
+            if done is not None and found != done + [0] * (len(found) - len(done)):
+                raise demo.broken("two order blocks contradict each other")
+            done = found
+            for thread, count in zip(runs[0::2], runs[1::2], strict=True):
+                first, last = max(self._start - tick, 0), min(count, self._stop - tick)
+                if first < last and self._only in (None, thread):
+                    cursor = cursors.get(thread)
+                    if cursor is None:
+                        cursor = cursors[thread] = _Cursor(demo, thread, done[thread] + first, batch)
+                    for at in range(tick + first, tick + last):
+                        yield Event(at, thread, *cursor.take(scratch))
+                done[thread] += count
+                tick += count
+                if tick >= self._stop:
+                    return

@@ -1,0 +1,54 @@
+"""What a demo says about itself, as values: end, epochs, threads, damage.
+
+Runs in: the controller, the server, tests. May call: gdbrr.errors.
+Owns: these records; gdbrr/demo/reader.py fills them in.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gdbrr.errors import GdbrrError
+
+
+@dataclass(frozen=True)
+class End:
+    kind: str
+    """exit, signal or unknown."""
+    value: int
+    """Exit status or signal number."""
+
+
+@dataclass(frozen=True)
+class Epoch:
+    index: int
+    start: int
+    end: int
+    bytes: int
+    time: float | None
+    """Seconds since the start of the recording at which it began; None where the recording does not tell."""
+
+
+@dataclass(frozen=True)
+class ThreadInfo:
+    index: int
+    operations: int
+    bytes: int
+    """Of its events, before compression."""
+    recorded_tid: int | None
+    parent: int | None
+
+
+@dataclass(frozen=True)
+class Damage:
+    """Where a demo stops being readable."""
+
+    offset: int
+    reason: str
+    lost_bytes: int
+    tick: int
+    """The first tick that is lost."""
+
+
+class DamagedDemo(GdbrrError):
+    """A block in the middle of what is read is damaged."""

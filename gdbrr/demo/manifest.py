@@ -1,0 +1,132 @@
+"""The manifest of a demo: what was recorded, where, and how it ended. Validated, because demos are untrusted.
+
+Runs in: the controller, the server, tests. May call: the standard library, gdbrr.errors.
+Owns: the keys of the manifest (docs/demo-format.md lists them). Unknown keys are kept and ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any
+
+from gdbrr.demo.format import MANIFEST_RAW, MAX_THREADS
+from gdbrr.errors import GdbrrError
+
+Manifest = dict[str, Any]
+
+_HINT = "record the program again"
+_INT_DIGITS = 20  # what 64 bits need
+
+
+def _int(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, int) and not isinstance(v, bool) and low <= v <= high
+
+
+def _text(v: Any) -> bool:
+    return isinstance(v, str) and "\0" not in v
+
+
+def _hex(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, str) and low <= len(v) <= high and not set(v) - set("0123456789abcdef")
+
+
+def _list(item: Callable[[Any], bool], most: int) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, list) and len(v) <= most and all(item(x) for x in v)
+
+
+def _dict(item: Callable[[Any], bool], most: int = 256) -> Callable[[Any], bool]:
+    return lambda v: isinstance(v, dict) and len(v) <= most and all(_text(k) and item(x) for k, x in v.items())
+
+
+def _row(required: dict[str, Callable[[Any], bool]], **optional: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """A JSON object with these keys; others are allowed."""
+
+    def check(v: Any) -> bool:
+        if not isinstance(v, dict):
+            return False
+        return all(k in v and good(v[k]) for k, good in required.items()) and all(
+            good(v[k]) for k, good in optional.items() if k in v
+        )
+
+    return check
+
+
+_u64 = _int(0, (1 << 64) - 1)
+_limit = _int(-1, (1 << 64) - 1)
+_build_id = _hex(0, 128)
+_scalar: Callable[[Any], bool] = lambda v: v is None or _text(v) or isinstance(v, (bool, int, float))  # noqa: E731
+
+REQUIRED: dict[str, Callable[[Any], bool]] = {
+    "gdbrr": lambda v: isinstance(v, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,64}", v) is not None,
+    "abi": _int(0, 1 << 31),
+    "program": _text,
+    "argv": _list(_text, 1 << 20),
+    "env": _list(lambda v: _text(v) and "=" in v, 1 << 20),
+    "cwd": _text,
+    "order": _text,
+    "random": _hex(32, 32),
+    "end": _row({"kind": lambda v: v in ("exit", "signal", "unknown"), "value": _int(-(1 << 31), (1 << 32) - 1)}),
+}
+OPTIONAL: dict[str, Callable[[Any], bool]] = {
+    "limits": _dict(lambda v: _list(_limit, 2)(v) and len(v) == 2),
+    "profile": lambda v: isinstance(v, dict),
+    "started": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v < 1 << 37,
+    "engine": _row({}, path=_text, build_id=_build_id),
+    "objects": _list(_row({"path": _text}, build_id=_build_id, base=_u64), 1 << 16),
+    "host": _dict(_scalar),
+    "threads": _list(
+        _row({"index": _int(0, MAX_THREADS - 1)}, recorded_tid=_int(0, 1 << 31), parent=_int(-1, MAX_THREADS - 1)),
+        MAX_THREADS,
+    ),
+}
+
+
+def check(manifest: object) -> Manifest:
+    """The manifest itself if every key has the right shape."""
+    if not isinstance(manifest, dict):
+        raise GdbrrError("the manifest is not a JSON object", hint=_HINT)
+    for key in REQUIRED:
+        if key not in manifest:
+            raise GdbrrError(f"the manifest has no {key!r}", hint=_HINT)
+    for key, good in (REQUIRED | OPTIONAL).items():
+        if key in manifest and not good(manifest[key]):
+            raise GdbrrError(f"the manifest's {key!r} is not valid", hint=_HINT)
+    return manifest
+
+
+def _bounded_int(text: str) -> int:
+    if len(text) > _INT_DIGITS:
+        raise ValueError("a number is too long")
+    return int(text)
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError("a number is not finite")
+    return value
+
+
+def parse(raw: bytes) -> Manifest:
+    """Read and check the JSON text of a manifest."""
+    if len(raw) > MANIFEST_RAW:
+        raise GdbrrError(f"the manifest has {len(raw)} bytes; the limit is {MANIFEST_RAW}", hint=_HINT)
+    try:
+        text = raw.decode("utf-8")
+        return check(json.loads(text, parse_int=_bounded_int, parse_float=_finite, parse_constant=_finite))
+    except (ValueError, RecursionError):
+        raise GdbrrError("the manifest is not valid JSON", hint=_HINT) from None
+
+
+def serialise(manifest: Manifest) -> bytes:
+    """The JSON text of a checked manifest. Bytes that are not UTF-8 travel as os.fsdecode() shows them."""
+    raw = json.dumps(check(manifest), separators=(",", ":"), allow_nan=False).encode("ascii")
+    if len(raw) > MANIFEST_RAW:
+        raise GdbrrError(
+            f"arguments and environment need a manifest of {len(raw)} bytes; the limit is {MANIFEST_RAW}",
+            hint="record with a smaller environment",
+        )
+    return raw

@@ -1,0 +1,99 @@
+"""Writes a demo file, one block behind the other, never more than one of them in memory.
+
+Runs in: the controller, tests. May call: zstandard, gdbrr.demo.format, gdbrr.demo.manifest.
+Owns: the order in which blocks may come; everything in a file it finished can be read again.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from gdbrr.demo import format as fmt
+from gdbrr.demo.format import Block, BlockType
+from gdbrr.demo.manifest import Manifest, serialise
+from gdbrr.errors import GdbrrError
+
+
+class Writer:
+    """Manifest first; a stream block before the order block that names its operations; then epochs and end."""
+
+    def __init__(self, file: BinaryIO, manifest: Manifest) -> None:
+        self._file = file
+        self._zstd = zstandard.ZstdCompressor(level=fmt.ZSTD_LEVEL)
+        self._headers = bytearray()
+        self._offset = fmt.FILE_HEADER.size
+        self._raw = 0
+        self.ticks = 0
+        self.stream_bytes = 0
+        file.write(fmt.file_header())
+        self._block(BlockType.MANIFEST, serialise(manifest))
+
+    def stream(self, thread: int, raw: bytes, count: int, base: int, first: int, last: int) -> None:
+        """`count` events of a thread behind the stamp `base`; whole events only."""
+        self._block(BlockType.STREAM, raw, thread=thread, items=count, base=base, first=first, last=last)
+        self.stream_bytes += len(raw)
+
+    def order(self, runs: bytes, ticks: int, positions: bytes) -> None:
+        """Runs (struct gr_run) of `ticks` operations; `positions` (u64) is how many each thread had before them."""
+        threads, items = len(positions) // 8, len(runs) // fmt.RUN.size
+        self._block(BlockType.ORDER, runs + positions, thread=threads, items=items, base=self.ticks, first=ticks)
+        self.ticks += ticks
+
+    def finish(self, epochs: Iterable[tuple[int, int, int | None]]) -> int:
+        """Epochs as (first tick, bytes, nanoseconds or None), the end, the index; returns the size of the file."""
+        rows = [fmt.EPOCH.pack(t, n, fmt.UNKNOWN_TIME if ns is None else ns) for t, n, ns in epochs]
+        self._block(BlockType.EPOCHS, b"".join(rows), items=len(rows))
+        self._block(BlockType.END, b"", base=self.ticks, first=self.stream_bytes)
+        index = self._offset
+        headers = bytes(self._headers)
+        header = self._block(BlockType.INDEX, headers, items=len(headers) // fmt.BLOCK_HEADER.size)
+        self._file.write(fmt.TRAILER.pack(index, zlib.crc32(header), fmt.TRAILER_MAGIC))
+        self._file.flush()
+        return self._offset + fmt.TRAILER.size
+
+    def _block(
+        self, kind: BlockType, raw: bytes, thread: int = 0, items: int = 0, base: int = 0, first: int = 0, last: int = 0
+    ) -> bytes:
+        flags, stored = fmt.compress(raw, self._zstd)
+        block = Block(kind, flags, thread, items, len(raw), len(stored), base, first, last, zlib.crc32(stored))
+        header = block.pack()
+        try:
+            Block.unpack(header)  # whatever the reader would refuse is refused here, by name
+        except fmt.BadBlock as error:
+            raise GdbrrError(str(error), hint="record less, or with smaller buffers") from None
+        self._raw += len(raw)
+        if len(self._headers) >= fmt.MAX_BLOCKS * fmt.BLOCK_HEADER.size or self._raw > fmt.MAX_RAW_TOTAL:
+            raise GdbrrError("the recording is too large for one demo", hint="record less, see: gdbrr profiles")
+        self._file.write(header)
+        self._file.write(stored)
+        self._headers += header
+        self._offset += len(header) + len(stored)
+        return header
+
+
+@contextmanager
+def atomic(out: Path) -> Iterator[BinaryIO]:
+    """A file that appears at `out` whole or not at all; only its owner may read it, for it holds the environment."""
+    try:
+        fd, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+    except OSError as error:
+        raise GdbrrError(f"{out.parent} cannot be written: {error.strerror}", hint="choose another place") from None
+    try:
+        with os.fdopen(fd, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(name, out)
+    except OSError as error:
+        hint = "make room or choose another place"
+        raise GdbrrError(f"{out} cannot be written: {error.strerror}", hint=hint) from None
+    finally:
+        Path(name).unlink(missing_ok=True)
