@@ -1,0 +1,255 @@
+"""The control page and its slots: one process each, told what to do and asked where it stands.
+
+Runs in: the server, and commands outside GDB. May call: errors, abi, futex.
+Owns: which slots are handed out; the side of a slot that the controller writes.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from gdbrr import abi
+from gdbrr.abi import ffi, lib
+from gdbrr.ctl import futex
+from gdbrr.errors import GdbrrError
+
+FOREVER = (1 << 64) - 1
+"""A stop_tick that is never reached."""
+
+_PATIENCE = 0.02
+"""Seconds after which a waiting controller looks whether the process still lives and reports progress."""
+
+
+@dataclass(frozen=True)
+class Panic:
+    """Why a process of the program gave up."""
+
+    code: int
+    thread: int
+    tick: int
+    want_op: int
+    got_op: int
+    want_nr: int
+    got_nr: int
+    want_object: int
+    got_object: int
+    pc: int
+    sp: int
+    text: str
+    hint: str
+
+    @property
+    def refused(self) -> bool:
+        return bool(self.code == lib.GR_PANIC_REFUSED)
+
+    @property
+    def desynchronised(self) -> bool:
+        return bool(self.code == lib.GR_PANIC_DESYNC)
+
+
+@dataclass(frozen=True)
+class PointHit:
+    """A hit as the engine logged it; `nth` counts from 1 within its tick."""
+
+    tick: int
+    pc: int
+    nth: int
+    old: int
+    new: int
+    thread: int
+    point: int
+    by_operation: bool
+
+
+@dataclass(frozen=True)
+class Armed:
+    """A point as the engine takes it; `stop_at` 0 only logs."""
+
+    addr: int
+    length: int
+    kind: int
+    from_tick: int = 0
+    stop_at: int = 0
+
+
+class ProcessEnded(GdbrrError):
+    """The process behind a slot is gone, so it will never answer."""
+
+
+class Slot:
+    """One process of a replay. The process writes state, tick, hits and panic; everything else is written here."""
+
+    def __init__(self, raw: Any, index: int) -> None:
+        self.raw = raw
+        self.index = index
+        self._mark = raw.ack_seq
+        self._cmd_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "cmd_seq")))
+        self._ack_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "ack_seq")))
+
+    @property
+    def pid(self) -> int:
+        return int(self.raw.pid)
+
+    @property
+    def state(self) -> int:
+        return int(self.raw.state)
+
+    @property
+    def tick(self) -> int:
+        return int(self.raw.tick)
+
+    @property
+    def panic(self) -> Panic | None:
+        return read_panic(self.raw.panic) if self.raw.panic.set else None
+
+    def clear(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> None:
+        """Make the slot ready for a process that does not exist yet."""
+        ffi.memmove(ffi.addressof(self.raw), bytes(ffi.sizeof("struct gr_slot")), ffi.sizeof("struct gr_slot"))
+        self.raw.flags = flags
+        self.raw.final_thread = final_thread
+        self._mark = 0
+
+    def arm(self, points: Iterable[Armed], match: dict[str, int] | None = None) -> None:
+        """Set the points of the next run; MATCH makes executions count as a stop only with these registers."""
+        count = 0
+        for count, point in enumerate(points, 1):
+            row = self.raw.point[count - 1]
+            row.addr, row.len, row.kind = point.addr, point.length, point.kind
+            row.from_tick, row.stop_at = point.from_tick, point.stop_at
+        self.raw.points = count
+        self.raw.hits = 0
+        self.raw.match_on = 0
+        if match is not None:
+            for name, value in match.items():
+                setattr(self.raw.match, name, value)
+            self.raw.match_on = 1
+
+    def command(self, cmd: int, *, stop_tick: int | None = None, arg_slot: int | None = None) -> None:
+        """Give a command; the process must be waiting for one."""
+        if stop_tick is not None:
+            self.raw.stop_tick = stop_tick
+        if arg_slot is not None:
+            self.raw.arg_slot = arg_slot
+        self._mark = self.raw.ack_seq
+        self.raw.cmd = cmd
+        self.raw.cmd_seq = (self.raw.cmd_seq + 1) & 0xFFFFFFFF
+        futex.wake(self._cmd_address)
+
+    def answered(self, states: Collection[int]) -> bool:
+        """Whether the process has come to one of STATES (or to a panic) since the last command."""
+        return self.raw.ack_seq != self._mark and (self.state in states or self.state == lib.GR_S_PANIC)
+
+    def wait(
+        self, states: Collection[int], poll: Callable[[], None] | None = None, timeout: float | None = None
+    ) -> int:
+        """Wait until the process answers with one of STATES, and return the state. POLL is called now and then."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            seen = self.raw.ack_seq
+            if self.answered(states):
+                return self.state
+            futex.wait(self._ack_address, seen, _PATIENCE)
+            if self.raw.ack_seq != seen:
+                continue
+            if self.pid and has_ended(self.pid):
+                raise ProcessEnded(
+                    f"process {self.pid} of the replay ended by itself", "see gdbrr replay for the reason"
+                )
+            if poll:
+                poll()
+            if deadline is not None and time.monotonic() > deadline:
+                raise ProcessEnded(
+                    f"process {self.pid} of the replay does not answer", "try again, and report it if it persists"
+                )
+
+    def nap(self, seconds: float) -> None:
+        """Sleep until something changes in this slot, at most SECONDS."""
+        futex.wait(self._ack_address, self.raw.ack_seq, seconds)
+
+    def hits(self) -> list[PointHit]:
+        """The newest hits, oldest first. When more happened than the ring holds, the first ones are lost."""
+        total, room = int(self.raw.hits), lib.GR_HITS
+        return [read_hit(self.raw.hit[number % room]) for number in range(max(0, total - room), total)]
+
+    @property
+    def hits_lost(self) -> bool:
+        return bool(self.raw.hits > lib.GR_HITS)
+
+
+class Control:
+    """A mapped control page. INVARIANT(one-owner): only this object hands out the slots of its page."""
+
+    def __init__(self, page: abi.Ctl) -> None:
+        self._page = page
+        self.raw = page.c
+        self._free = list(range(lib.GR_SLOTS - 1, 0, -1))
+
+    def slot(self, index: int) -> Slot:
+        return Slot(self.raw.slot[index], index)
+
+    def take_slot(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> Slot:
+        if not self._free:
+            raise GdbrrError(f"more than {lib.GR_SLOTS} processes of one replay", "lower the knob `checkpoints`")
+        slot = self.slot(self._free.pop())
+        slot.clear(flags, final_thread)
+        return slot
+
+    def give_slot(self, slot: Slot) -> None:
+        """Only when the slot's process is gone."""
+        slot.clear()
+        self._free.append(slot.index)
+
+    def trace(self, slot: Slot) -> tuple[list[int], bool]:
+        """The pcs of the segment that was traced last, oldest first, and whether the list begins at its beginning."""
+        total, room = int(slot.raw.trace_len), lib.GR_TRACE_MAX
+        if total <= room:
+            return list(self.raw.trace[0:total]), True
+        at = total % room
+        return list(self.raw.trace[at:room]) + list(self.raw.trace[0:at]), False
+
+    def close(self) -> None:
+        self._page.close()
+
+
+def has_ended(pid: int) -> bool:
+    """Whether PID is gone or waits to be reaped. It is left to be reaped."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:
+        return not os.path.exists(f"/proc/{pid}")
+
+
+def read_panic(raw: Any) -> Panic:
+    message, _, hint = abi.text(raw.text).partition("\n")
+    return Panic(
+        code=raw.code,
+        thread=raw.thread,
+        tick=raw.tick,
+        want_op=raw.want_op,
+        got_op=raw.got_op,
+        want_nr=raw.want_nr,
+        got_nr=raw.got_nr,
+        want_object=raw.want_object,
+        got_object=raw.got_object,
+        pc=raw.pc,
+        sp=raw.sp,
+        text=message,
+        hint=hint,
+    )
+
+
+def read_hit(raw: Any) -> PointHit:
+    return PointHit(
+        tick=raw.tick,
+        pc=raw.pc,
+        nth=raw.nth,
+        old=raw.old_value,
+        new=raw.new_value,
+        thread=raw.thread,
+        point=raw.point,
+        by_operation=bool(raw.engine),
+    )

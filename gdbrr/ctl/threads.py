@@ -1,0 +1,77 @@
+"""The threads of a process as its engine shows them, read from outside through /proc/PID/mem.
+
+Runs in: the server, and commands outside GDB. May call: abi.
+Owns: nothing; the blocks belong to the process.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import Any
+
+from gdbrr.abi import ffi, lib
+from gdbrr.errors import GdbrrError
+
+REGISTERS = tuple("rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip eflags fs_base gs_base".split())
+NO_TICK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Thread:
+    """One thread that has a block; `regs` are the program's registers at the call of its operation."""
+
+    state: int
+    index: int
+    tid: int
+    recorded_tid: int
+    op: int
+    tick: int | None
+    ops: int
+    regs: dict[str, int]
+    ret_pc: int
+
+    @property
+    def in_engine(self) -> bool:
+        return self.state in (lib.GR_T_ENGINE, lib.GR_T_PARKED, lib.GR_T_TRAPPED)
+
+
+def read(pid: int, born: int) -> list[Thread]:
+    """The live threads of PID, in the order of their creation; BORN is how many its run has created so far.
+
+    A thread's block is the one of its index or, where the table has wrapped, one behind it; so no block behind the
+    first BORN was ever used.
+    """
+    size = ffi.sizeof("struct gr_thread_pub")
+    threads = []
+    try:
+        memory = os.open(f"/proc/{pid}/mem", os.O_RDONLY)
+    except OSError as error:
+        raise GdbrrError(
+            f"process {pid} cannot be looked at: {error.strerror}", "it has ended; go to a moment again"
+        ) from None
+    try:
+        for block in range(min(born, lib.GR_LIVE_THREADS)):
+            raw = os.pread(memory, size, lib.GR_THREADS_ADDR + block * lib.GR_THREAD_BLOCK)
+            pub = ffi.from_buffer("struct gr_thread_pub *", raw)
+            if pub.state not in (lib.GR_T_FREE, lib.GR_T_EXITED):
+                threads.append(_thread(pub))
+    except OSError:
+        return []  # the engine has not made its blocks yet
+    finally:
+        os.close(memory)
+    return sorted(threads, key=lambda thread: thread.index)
+
+
+def _thread(pub: Any) -> Thread:
+    return Thread(
+        state=pub.state,
+        index=pub.index,
+        tid=pub.tid,
+        recorded_tid=pub.recorded_tid,
+        op=pub.op,
+        tick=None if pub.tick == NO_TICK else pub.tick,
+        ops=pub.ops,
+        regs={name: getattr(pub.shown, name) for name in REGISTERS},
+        ret_pc=pub.ret_pc,
+    )

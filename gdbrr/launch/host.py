@@ -1,0 +1,129 @@
+"""Facts about this machine and about ELF files, as a demo's manifest keeps them.
+
+Runs in: commands outside GDB and the server. May call: /proc, /etc, the file system.
+Owns: what makes two hosts the same.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import struct
+from pathlib import Path
+
+_PT_INTERP = 3
+_PT_NOTE = 4
+_NT_GNU_BUILD_ID = 3
+_NOTE_LIMIT = 1 << 16
+
+
+def host_id() -> str:
+    """Names this user on this machine without giving the machine's id away."""
+    try:
+        machine = Path("/etc/machine-id").read_text().strip()
+    except OSError:
+        machine = platform.node()
+    return hashlib.sha256(f"gdbrr {machine} {os.getuid()}".encode()).hexdigest()[:32]
+
+
+def facts() -> dict[str, str]:
+    return {
+        "kernel": platform.release(),
+        "machine": platform.machine(),
+        "cpu": _cpu(),
+        "libc": os.confstr("CS_GNU_LIBC_VERSION") or "unknown",
+        "id": host_id(),
+    }
+
+
+def _cpu() -> str:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                if line.startswith("model name"):
+                    return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return "unknown"
+
+
+def build_id(path: str | Path) -> str:
+    """The build-id of an ELF file in hexadecimal; empty where there is none or the file cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            for kind, offset, size in _segments(file.read(4096)):
+                if kind == _PT_NOTE:
+                    file.seek(offset)
+                    found = _note(file.read(min(size, _NOTE_LIMIT)))
+                    if found:
+                        return found
+    except (OSError, struct.error):
+        pass
+    return ""
+
+
+def is_relocatable(path: str | Path) -> bool:
+    """Whether an ELF file is loaded where there is room (PIE, libraries), so that its addresses are offsets."""
+    try:
+        with open(path, "rb") as file:
+            head = file.read(18)
+    except OSError:
+        return False
+    return head[:4] == b"\x7fELF" and head[16:18] == b"\x03\0"
+
+
+def interpreter(path: str | Path) -> str:
+    """The loader that an ELF program names; empty for anything else."""
+    try:
+        with open(path, "rb") as file:
+            for kind, offset, size in _segments(file.read(4096)):
+                if kind == _PT_INTERP:
+                    file.seek(offset)
+                    return file.read(min(size, 4096)).rstrip(b"\0").decode(errors="replace")
+    except (OSError, struct.error):
+        pass
+    return ""
+
+
+def _segments(head: bytes) -> list[tuple[int, int, int]]:
+    """(kind, file offset, size) of each program header that the file's first bytes hold."""
+    if head[:5] != b"\x7fELF\x02":
+        return []
+    start, entry, count = struct.unpack_from("<Q", head, 32)[0], *struct.unpack_from("<HH", head, 54)
+    segments = []
+    for at in range(start, min(start + entry * count, len(head) - 55), max(entry, 56)):
+        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", head, at)
+        segments.append((kind, offset, size))
+    return segments
+
+
+def _note(notes: bytes) -> str:
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, size, kind = struct.unpack_from("<III", notes, at)
+        name = at + 12
+        value = name + (name_size + 3 & ~3)
+        if kind == _NT_GNU_BUILD_ID and notes[name : name + name_size] == b"GNU\0":
+            return notes[value : value + size].hex()
+        at = value + (size + 3 & ~3)
+    return ""
+
+
+def mapped_objects(pid: int) -> list[dict[str, str | int]]:
+    """Every file that PID has mapped executable, with its build-id and the address of its first byte."""
+    bases: dict[str, int] = {}
+    code: set[str] = set()
+    try:
+        with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+            for line in maps:
+                fields = line.split(None, 5)
+                if len(fields) < 6 or not fields[5].startswith("/"):
+                    continue
+                path = fields[5].rstrip("\n")
+                bases.setdefault(path, int(fields[0].split("-")[0], 16))
+                if "x" in fields[1]:
+                    code.add(path)
+    except OSError:
+        return []
+    return [{"path": path, "build_id": build_id(path), "base": base} for path, base in bases.items() if path in code]

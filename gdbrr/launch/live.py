@@ -1,0 +1,132 @@
+"""A recording under a debugger: the program starts stopped, and can be looked back into while it is stopped.
+
+Runs in: the server. May call: errors, demo, launch.
+Owns: the program's process (it must be reaped here), its recording directory, snapshots of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdbrr.abi import lib
+from gdbrr.ctl import threads
+from gdbrr.errors import GdbrrError
+from gdbrr.launch import engine as engines
+from gdbrr.launch.record import Recording, Request
+
+if TYPE_CHECKING:
+    from gdbrr.config.profiles import Profile
+
+
+class LiveRecording:
+    """The program being recorded. Until `finish` or `close` its log lies in a private temporary directory."""
+
+    def __init__(self, recording: Recording, scratch: tempfile.TemporaryDirectory[str]) -> None:
+        self._recording = recording
+        self._scratch = scratch
+        self._snapshots = 0
+        self.status: int | None = None
+        """As a shell shows it, once the program has ended."""
+
+    @property
+    def pid(self) -> int:
+        return self._recording.pid
+
+    @property
+    def program(self) -> str:
+        """Absolute path."""
+        return self._recording.program
+
+    @property
+    def directory(self) -> Path:
+        return self._recording.directory
+
+    def threads(self) -> list[threads.Thread]:
+        """The program's threads as its engine shows them; the process should be stopped."""
+        return threads.read(self.pid, lib.GR_LIVE_THREADS if self._recording.page.c.started else 0)
+
+    def poll(self) -> int | None:
+        """Note whether the program has ended; returns its status then."""
+        if self.status is None:
+            self._recording.note_objects()
+            with contextlib.suppress(ChildProcessError):
+                pid, status = os.waitpid(self.pid, os.WNOHANG)
+                if pid:
+                    self.status = self._recording.end(status)
+        return self.status
+
+    def snapshot(self) -> Path:
+        """A demo of everything so far; the program must be stopped or gone. It lives as long as this object."""
+        self.poll()
+        self._recording.check_started()
+        self._snapshots += 1
+        demo = Path(self._scratch.name) / f"snapshot-{self._snapshots}.demo"
+        self._recording.pack(demo)
+        return demo
+
+    def save(self, demo: Path) -> None:
+        """Keep everything so far as a demo of the user's."""
+        self.poll()
+        self._recording.check_started()
+        self._recording.pack(demo)
+
+    def close(self) -> None:
+        """End the program if it still runs, and forget the recording."""
+        if self.status is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+            with contextlib.suppress(ChildProcessError):
+                os.waitpid(self.pid, 0)
+            self.status = 128 + signal.SIGKILL
+        self._recording.page.close()
+        self._scratch.cleanup()
+
+    def finish(self, demo: Path | None = None) -> None:
+        """End it, keeping what was recorded as DEMO where one is named."""
+        try:
+            if demo:
+                self.save(demo)
+        finally:
+            self.close()
+
+
+def start(
+    argv: Sequence[str],
+    profile: Profile,
+    cwd: str | None = None,
+    env: dict[str, str] | None = None,
+    *,
+    stdio: tuple[int, int, int] | None = None,
+    session: bool = False,
+) -> LiveRecording:
+    """Start ARGV recorded; it is stopped by SIGSTOP at its very first instruction, for a debugger to attach.
+
+    STDIO are its descriptors 0 to 2 (default: those of this process). With SESSION it gets a session of its own, whose
+    terminal is descriptor 0.
+    """
+    if not argv:
+        raise GdbrrError("no program is named", "name one")
+    request = Request(argv, dict(os.environ) if env is None else env, cwd or os.getcwd(), profile, engines.find())
+    scratch = tempfile.TemporaryDirectory(prefix="gdbrr-live-")
+    try:
+        recording = Recording(request, Path(scratch.name) / "live.recording")
+        try:
+            pid = recording.start(stop=True, die_with_parent=True, stdio=stdio, session=session)
+            _, status = os.waitpid(pid, os.WUNTRACED)
+            if not os.WIFSTOPPED(status):
+                raise GdbrrError(
+                    f"{recording.program} ended before its first instruction", "start it without gdbrr to see why"
+                )
+        except BaseException:
+            recording.remove()
+            raise
+    except BaseException:
+        scratch.cleanup()
+        raise
+    return LiveRecording(recording, scratch)

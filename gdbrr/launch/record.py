@@ -1,0 +1,313 @@
+"""Recording: the directory a run is logged into, the run itself, and packing it into a demo.
+
+Runs in: commands outside GDB and the server. May call: errors, abi, config, demo, ctl, launch.
+Owns: NAME.demo.recording/ with its files ctl, log and manifest.json; the keys of the manifest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import resource
+import secrets
+import select
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import gdbrr
+from gdbrr import abi
+from gdbrr.abi import lib
+from gdbrr.ctl.control import Panic, read_panic
+from gdbrr.errors import GdbrrError
+from gdbrr.launch import engine as engines
+from gdbrr.launch import host, spawn
+
+if TYPE_CHECKING:
+    from gdbrr.config.profiles import Profile
+    from gdbrr.demo.pack import Summary
+
+SUFFIX = ".recording"
+_FIRST_LOOK = 0.001
+_SLOWEST_LOOK = 0.5
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to record."""
+
+    argv: Sequence[str]
+    env: dict[str, str]
+    cwd: str
+    profile: Profile
+    engine: engines.Engine
+
+    def program(self) -> tuple[str, str]:
+        """(as execve takes it, absolute path)."""
+        return spawn.find_program(self.argv[0], self.env, self.cwd)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended, and what it left."""
+
+    status: int
+    """As a shell shows it."""
+    demo: Path | None
+    summary: Summary | None
+    panic: Panic | None
+
+
+def free_name(program: str, directory: Path) -> Path:
+    """PROGRAM-N.demo with the first N that is free."""
+    number = 1
+    while True:
+        path = directory / f"{Path(program).name}-{number}.demo"
+        if not path.exists() and not recording_of(path).exists():
+            return path
+        number += 1
+
+
+def recording_of(demo: Path) -> Path:
+    return demo.with_name(demo.name + SUFFIX)
+
+
+class Recording:
+    """One recording directory and the process that writes to it."""
+
+    def __init__(self, request: Request, directory: Path) -> None:
+        self.request = request
+        self.directory = directory
+        self.exe, self.program = request.program()
+        self.random = secrets.token_bytes(16)
+        self.stack_limit = spawn.stack_limit()
+        self.manifest = self._manifest()
+        self.pid = 0
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            raise GdbrrError(
+                f"{directory} is in the way", "it is an unfinished recording; remove it or choose another -o"
+            ) from None
+        except OSError as error:
+            raise GdbrrError(f"{directory} cannot be made: {error.strerror}", "choose another place with -o") from None
+        try:
+            self.page = self._make_page()
+        except BaseException:
+            shutil.rmtree(directory, ignore_errors=True)
+            raise
+        self._write_manifest()
+
+    def _manifest(self) -> dict[str, Any]:
+        request = self.request
+        limits = {name.lower()[7:]: list(resource.getrlimit(getattr(resource, name))) for name in _limit_names()}
+        return {
+            "gdbrr": gdbrr.__version__,
+            "abi": abi.ABI_VERSION,
+            "program": self.program,
+            "argv": list(request.argv),
+            "env": [f"{name}={value}" for name, value in request.env.items()],
+            "cwd": request.cwd,
+            "limits": limits,
+            "profile": request.profile.to_json(),
+            "order": "parallel",
+            "started": time.time(),
+            "end": {"kind": "unknown", "value": 0},
+            "random": self.random.hex(),
+            "signals": {"ignored": 0, "blocked": 0},
+            "engine": {"path": str(request.engine.library), "build_id": host.build_id(request.engine.library)},
+            "objects": [],
+            "host": host.facts(),
+        }
+
+    def _make_page(self) -> abi.Ctl:
+        profile = self.request.profile
+        page = abi.map_ctl(self.directory / "ctl", create=True)
+        page.c.mode = lib.GR_MODE_RECORD
+        fill_profile(page, profile)
+        size = profile.knobs()["log_limit"] // lib.GR_UNIT * lib.GR_UNIT
+        page.c.data_size = size
+        with open(self.directory / "log", "xb") as log:
+            os.truncate(log.fileno(), size)
+        return page
+
+    def _write_manifest(self) -> None:
+        """In one step, because a controller that is killed leaves the directory to be packed."""
+        draft = self.directory / "manifest.json.new"
+        draft.write_text(json.dumps(self.manifest))
+        draft.replace(self.directory / "manifest.json")
+
+    def inherit_signals(self) -> None:
+        """Let the program start with the signals ignored and blocked that this process has so."""
+        ignored, blocked = spawn.own_signals()
+        self.manifest["signals"] = {"ignored": ignored, "blocked": blocked}
+        self._write_manifest()
+
+    def start(self, **how: Any) -> int:
+        """Start the program and return its process id; HOW are further fields of spawn.Start."""
+        request, signals = self.request, self.manifest["signals"]
+        preload = request.engine.preload(request.env.get("LD_PRELOAD", ""))
+        env = [entry for entry in self.manifest["env"] if not entry.startswith("LD_PRELOAD=")]
+        start = spawn.Start(
+            exe=self.exe,
+            argv=request.argv,
+            env=[*env, f"LD_PRELOAD={preload}"],
+            cwd=request.cwd,
+            random=self.random,
+            stack_limit=self.stack_limit,
+            ignored=signals["ignored"],
+            blocked=signals["blocked"],
+            **how,
+        )
+        self.pid = spawn.launch(request.engine, start, self.page, self.directory / "ctl", self.directory / "log")
+        return self.pid
+
+    def note_objects(self) -> None:
+        """Remember what the program has mapped by now, if it still runs."""
+        if not self.page.c.started:
+            return
+        seen = {row["path"]: row for row in self.manifest["objects"]}
+        engine = str(self.request.engine.library)
+        new = [row for row in host.mapped_objects(self.pid) if row["path"] not in seen and row["path"] != engine]
+        if new:
+            self.manifest["objects"] += new
+            self._write_manifest()
+
+    @property
+    def panic(self) -> Panic | None:
+        raw = self.page.slot(0).panic
+        return read_panic(raw) if raw.set else None
+
+    def end(self, wait_status: int) -> int:
+        """Note how the program ended; returns the status a shell would show."""
+        code = os.waitstatus_to_exitcode(wait_status)
+        kind, value = ("exit", code) if code >= 0 else ("signal", -code)
+        self.page.c.end_kind = {"exit": 1, "signal": 2}[kind]
+        self.page.c.end_value = value
+        self.manifest["end"] = {"kind": kind, "value": value}
+        if not self.manifest["objects"]:
+            # It ended before anybody could look.
+            files = [self.program, host.interpreter(self.program)]
+            self.manifest["objects"] = [{"path": file, "build_id": host.build_id(file)} for file in files if file]
+        self._write_manifest()
+        return code if code >= 0 else 128 - code
+
+    def check_started(self) -> None:
+        if not self.page.c.started:
+            raise GdbrrError(
+                f"{self.program} ran without the engine, so nothing was recorded",
+                "the loader did not take LD_PRELOAD; gdbrr doctor looks for the reason",
+            )
+
+    def pack(self, demo: Path) -> Summary:
+        from gdbrr.demo import pack  # brings zstandard along, which the start of a recording need not wait for
+
+        knobs = self.request.profile.knobs()
+        return pack.pack(
+            self.directory, demo, keep=True, epoch_ticks=knobs["epoch_ticks"], epoch_bytes=knobs["epoch_bytes"]
+        )
+
+    def remove(self) -> None:
+        self.page.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def fill_profile(page: abi.Ctl, profile: Profile) -> None:
+    """What the profile decides, in the form the engine reads."""
+    sys_action, class_action = profile.actions()
+    abi.ffi.memmove(page.c.sys_action, sys_action, len(sys_action))
+    abi.ffi.memmove(page.c.class_action, class_action, len(class_action))
+    for number, value in enumerate(profile.knobs().values()):
+        page.c.knob[number] = value
+
+
+def _limit_names() -> list[str]:
+    return sorted(name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE")
+
+
+def run(request: Request, demo: Path) -> Ending:
+    """Record the program on this terminal as if alone, and pack the demo."""
+    recording = Recording(request, recording_of(demo))
+    try:
+        with _signals_for(recording) as wake:
+            recording.inherit_signals()
+            recording.start()
+            status = recording.end(_await_end(recording, wake))
+            panic = recording.panic
+            if not (panic and panic.refused):
+                recording.check_started()
+    except BaseException:
+        recording.remove()
+        raise
+    if panic and panic.refused:
+        recording.remove()
+        return Ending(status, None, None, panic)
+    # From here on the directory stays when something fails: it holds the whole run.
+    summary = recording.pack(demo)
+    recording.remove()
+    return Ending(status, demo, summary, panic)
+
+
+@contextlib.contextmanager
+def _signals_for(recording: Recording) -> Iterator[socket.socket]:
+    """Leave the terminal's signals to the program and outlive them; yields what becomes readable at any signal."""
+
+    def outlive(number: int, frame: object) -> None:
+        pass
+
+    def forward(number: int, frame: object) -> None:
+        if recording.pid:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(recording.pid, number)
+
+    # Handlers, not SIG_IGN, which the program would inherit; and what is ignored already stays so for both.
+    wanted: list[tuple[int, Callable[[int, object], None]]] = [
+        (signal.SIGINT, outlive),
+        (signal.SIGQUIT, outlive),
+        (signal.SIGTERM, forward),
+        (signal.SIGHUP, forward),
+        (signal.SIGCHLD, outlive),
+    ]
+    ours, theirs = socket.socketpair()
+    ours.setblocking(False)
+    theirs.setblocking(False)
+    before: dict[int, Any] = {}
+    wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    try:
+        for number, handler in wanted:
+            if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
+                before[number] = signal.signal(number, handler)
+        yield ours
+    finally:
+        signal.set_wakeup_fd(wakeup)
+        for number, old in before.items():
+            signal.signal(number, old)
+        ours.close()
+        theirs.close()
+
+
+def _await_end(recording: Recording, wake: socket.socket) -> int:
+    """Wait until the program is gone; stop with it when it is stopped, so that job control sees one program."""
+    look = _FIRST_LOOK
+    poll = select.poll()
+    poll.register(wake, select.POLLIN)
+    while True:
+        pid, status = os.waitpid(recording.pid, os.WNOHANG | os.WUNTRACED)
+        if pid and os.WIFSTOPPED(status):
+            os.kill(os.getpid(), signal.SIGSTOP)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(recording.pid, signal.SIGCONT)
+            continue
+        if pid:
+            return status
+        recording.note_objects()
+        if poll.poll(look * 1000):
+            with contextlib.suppress(BlockingIOError):
+                wake.recv(4096)
+        look = min(look * 1.5, _SLOWEST_LOOK)

@@ -1,0 +1,233 @@
+"""Replaying: a demo's program started again with the recorded layout, on the image of its log.
+
+Runs in: commands outside GDB and the server. May call: errors, abi, config, demo, ctl, launch.
+Owns: the temporary files of a replay; what of a demo may decide anything on this machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import signal
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gdbrr import abi
+from gdbrr.abi import lib
+from gdbrr.config.profiles import Profile
+from gdbrr.ctl.control import FOREVER, Control, Panic, Slot
+from gdbrr.demo import image
+from gdbrr.errors import GdbrrError
+from gdbrr.launch import engine as engines
+from gdbrr.launch import host, record, spawn
+
+if TYPE_CHECKING:
+    from gdbrr.demo.reader import Demo
+
+_END_KINDS = {"unknown": 0, "exit": 1, "signal": 2}
+
+
+class Untrusted(GdbrrError):
+    """The demo comes from somebody else."""
+
+
+@dataclass
+class Replay:
+    """A started replay: slot 0 is its first process. `close` ends that one only; copies are their maker's."""
+
+    demo: Demo
+    control: Control
+    slot: Slot
+    pid: int
+    profile: Profile
+
+    def close(self) -> None:
+        end_process(self.pid)
+        self.control.close()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a replay without a debugger ended."""
+
+    status: int
+    ticks: int
+    panic: Panic | None
+    problem: str = ""
+    """Why it counts as desynchronised when no panic says so."""
+
+    @property
+    def synchronised(self) -> bool:
+        return self.panic is None and not self.problem
+
+
+def check_trust(demo: Demo, profile: Profile) -> None:
+    """Refuse to run what somebody else recorded: a demo names a program and its arguments."""
+    manifest = demo.manifest
+    if manifest.get("host", {}).get("id") == host.host_id():
+        return
+    native = ", ".join(sorted(native_classes(profile))) or "none"
+    raise Untrusted(
+        f"{demo.path} was recorded by another user or on another machine.\n"
+        f"  program:           {manifest['program']!r}\n"
+        f"  arguments:         {' '.join(map(repr, manifest['argv'][1:])) or 'none'}\n"
+        f"  executed natively: {native}",
+        "if you trust it, add --trust",
+    )
+
+
+def native_classes(profile: Profile) -> list[str]:
+    from gdbrr.config import tables
+
+    _, actions = profile.actions()
+    return [row.name for number, row in enumerate(tables.classes()) if actions[number] == lib.GR_ACT_NATIVE]
+
+
+def environment(manifest: dict[str, Any]) -> list[str]:
+    """The recorded environment, in which the loader finds nothing to obey but keeps every address.
+
+    The first letter of LD_* names is changed: the strings stay as long as they were, so the stack stays where it was.
+    """
+    result = []
+    for entry in manifest["env"]:
+        name = entry.partition("=")[0]
+        if name in ("LD_PRELOAD", "LD_AUDIT"):
+            raise GdbrrError(
+                f"the recording was made with {name}, which is not honoured from a demo", f"record again without {name}"
+            )
+        result.append("_" + entry[1:] if name.startswith("LD_") else entry)
+    return result
+
+
+def _signals(manifest: dict[str, Any]) -> tuple[int, int]:
+    found = manifest.get("signals", {})
+    ignored, blocked = (found.get(key, 0) for key in ("ignored", "blocked")) if isinstance(found, dict) else (0, 0)
+    if not all(isinstance(bits, int) and 0 <= bits < 1 << 64 for bits in (ignored, blocked)):
+        raise GdbrrError("the manifest's 'signals' is not valid", "record the program again")
+    return ignored, blocked
+
+
+def check_program(manifest: dict[str, Any]) -> None:
+    if not os.path.exists(manifest["program"]):
+        raise GdbrrError(f"{manifest['program']}, which the demo was recorded from, is not here", "put it back", 1)
+
+
+@contextlib.contextmanager
+def scratch() -> Iterator[Path]:
+    """A private directory that is gone as soon as the replay has opened what is in it."""
+    path = Path(tempfile.mkdtemp(prefix="gdbrr-"))
+    try:
+        yield path
+    finally:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def start(
+    demo: Demo,
+    *,
+    flags: int,
+    stop_tick: int = FOREVER,
+    stdio: tuple[int, int, int] | None = None,
+    trust: bool = False,
+    final_thread: int = 0xFFFFFFFF,
+) -> Replay:
+    """Start the demo's program; it stands in front of STOP_TICK when slot 0 answers."""
+    manifest = demo.manifest
+    engine = engines.find()
+    if manifest["abi"] != abi.ABI_VERSION:
+        raise GdbrrError(
+            f"the demo needs engine version {manifest['abi']}, this is {abi.ABI_VERSION}", "record it again"
+        )
+    profile = Profile.from_json(manifest["profile"])
+    if not trust:
+        check_trust(demo, profile)
+    check_program(manifest)
+    env = environment(manifest)
+    with scratch() as directory:
+        image.write_image(demo, directory / "image")
+        page = abi.map_ctl(directory / "ctl", create=True)
+        page.c.mode = lib.GR_MODE_REPLAY
+        page.c.data_size = (directory / "image").stat().st_size
+        page.c.end_kind = _END_KINDS[demo.end.kind]
+        page.c.end_value = demo.end.value & 0xFFFFFFFF
+        record.fill_profile(page, profile)
+        control = Control(page)
+        slot = control.slot(0)
+        slot.clear(flags, final_thread)
+        slot.raw.stop_tick = stop_tick
+        word = manifest["argv"][0] if manifest["argv"] else ""
+        signals = _signals(manifest)
+        program = spawn.Start(
+            exe=word if "/" in word else manifest["program"],
+            argv=manifest["argv"],
+            env=[*env, f"LD_PRELOAD={engine.preload()}"],
+            cwd=manifest["cwd"],
+            random=bytes.fromhex(manifest["random"]),
+            stack_limit=manifest.get("limits", {}).get("stack", [spawn.stack_limit()])[0],
+            die_with_parent=True,
+            no_core=True,
+            stdio=stdio,
+            ignored=signals[0],
+            blocked=signals[1],
+        )
+        try:
+            pid = spawn.launch(engine, program, page, directory / "ctl", directory / "image")
+        except BaseException:
+            control.close()
+            raise
+    return Replay(demo, control, slot, pid, profile)
+
+
+def end_process(pid: int) -> None:
+    """End a child, whatever it is doing, and reap it."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(pid, 0)
+
+
+def run(demo: Demo, echo: bool = True, trust: bool = False, poll: Callable[[int], None] | None = None) -> Outcome:
+    """Replay the whole demo without a debugger."""
+    replay = start(demo, flags=lib.GR_SLOT_ECHO if echo else 0, trust=trust)
+    try:
+        while True:
+            pid, status = os.waitpid(replay.pid, os.WNOHANG)
+            if pid:
+                break
+            if poll:
+                poll(replay.slot.tick)
+            replay.slot.nap(0.02)
+        code = os.waitstatus_to_exitcode(status)
+        panic = replay.slot.panic
+        if panic:
+            return Outcome(125, replay.slot.tick, panic)
+        problem = _problem(replay, demo, code)
+        return Outcome(125 if problem else _shell_status(code), replay.slot.tick, None, problem)
+    finally:
+        replay.close()
+
+
+def _shell_status(code: int) -> int:
+    return code if code >= 0 else 128 - code
+
+
+def _problem(replay: Replay, demo: Demo, code: int) -> str:
+    if not replay.control.raw.started:
+        return "the program ran without the engine"
+    if replay.slot.tick < demo.ticks or replay.slot.state != lib.GR_S_ENDED:
+        return f"the program {_how(code)} at tick {replay.slot.tick} of {demo.ticks}, where the recording went on"
+    expected = {"exit": demo.end.value, "signal": -demo.end.value}.get(demo.end.kind, code)
+    return "" if code == expected else f"the program {_how(code)}, but the recording {_how(expected)}"
+
+
+def _how(code: int) -> str:
+    if code >= 0:
+        return f"exited with {code}"
+    try:
+        return f"was killed by {signal.Signals(-code).name}"
+    except ValueError:
+        return f"was killed by signal {-code}"

@@ -1,0 +1,121 @@
+"""Starting one program through gdbrr-launch.
+
+Runs in: commands outside GDB and the server; the program becomes a child of the calling *thread*, whose end would be
+the end of a replay (PR_SET_PDEATHSIG): call it from a thread that stays.
+May call: errors, abi, the launcher.
+Owns: the launcher's command line, and how its refusals become errors.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import resource
+import signal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdbrr.abi import Ctl, lib
+from gdbrr.ctl.control import read_panic
+from gdbrr.errors import GdbrrError
+from gdbrr.launch.engine import Engine
+
+NOT_FOUND = 127
+NOT_EXECUTABLE = 126
+
+
+@dataclass(frozen=True)
+class Start:
+    """What a program is started with. `exe` is handed to execve as it stands, because the program can see it."""
+
+    exe: str
+    argv: Sequence[str]
+    env: Sequence[str]
+    cwd: str | None
+    random: bytes
+    stack_limit: int
+    stop: bool = False
+    """Leave it stopped at its first instruction."""
+    die_with_parent: bool = False
+    session: bool = False
+    """Give it a session of its own with descriptor 0 as its terminal."""
+    stdio: tuple[int, int, int] | None = None
+    ignored: int = 0
+    """Signals it starts with ignored, as bits from signal 1 on."""
+    blocked: int = 0
+    no_core: bool = False
+
+
+def find_program(word: str, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
+    """(what to hand to execve, absolute path) for a command's first word, as a shell in CWD would find it."""
+    if "/" in word:
+        return word, os.path.abspath(os.path.join(cwd, word))
+    found = None
+    for directory in env.get("PATH", os.defpath).split(":"):
+        path = os.path.join(directory or ".", word)
+        where = os.path.abspath(os.path.join(cwd, path))
+        if os.path.isfile(where):
+            if os.access(where, os.X_OK):
+                return path, where
+            found = path
+    if found:
+        raise GdbrrError(f"{found}: permission denied", "make it executable with chmod +x", NOT_EXECUTABLE)
+    here = os.path.join(cwd, word)
+    hint = f"did you mean ./{word}?" if word and os.path.isfile(here) else "check its name and PATH"
+    raise GdbrrError(f"{word}: no such program", hint, NOT_FOUND)
+
+
+def stack_limit() -> int:
+    """The soft limit of the stack, which moves every mapping; -1 is unlimited."""
+    return resource.getrlimit(resource.RLIMIT_STACK)[0]
+
+
+def own_signals() -> tuple[int, int]:
+    """(ignored, blocked) of this process, which a program started from a shell would inherit."""
+    found = {"SigIgn": 0, "SigBlk": 0}
+    with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+        for line in lines:
+            name, _, value = line.partition(":")
+            if name in found:
+                found[name] = int(value, 16)
+    # Python ignores these two by itself; what the shell had meant cannot be known.
+    pythons = 1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1
+    return found["SigIgn"] & ~pythons, found["SigBlk"]
+
+
+def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> int:
+    """Start the program; returns its process id once it stands at its first instruction. It must be reaped."""
+    # The environment travels in a file of no name, because it may be larger than what a command line takes.
+    env_fd = os.memfd_create("gdbrr-env")
+    try:
+        with open(env_fd, "wb", closefd=False) as file:
+            file.write(b"".join(os.fsencode(entry) + b"\0" for entry in start.env))
+        words = [str(engine.launcher), "--ctl", str(ctl), "--data", str(data)]
+        words += ["--env-file", f"/proc/{os.getpid()}/fd/{env_fd}", "--exe", start.exe, "--random", start.random.hex()]
+        words += ["--stack-limit", "unlimited" if start.stack_limit < 0 else str(start.stack_limit)]
+        words += ["--ignored", f"{start.ignored:x}", "--blocked", f"{start.blocked:x}"]
+        words += ["--cwd", start.cwd] if start.cwd else []
+        words += ["--stop"] if start.stop else []
+        words += ["--session"] if start.session else []
+        words += ["--no-core"] if start.no_core else []
+        words += ["--die-with-parent"] if start.die_with_parent else []
+        status = _run([*words, "--", *start.argv], start.stdio)
+    finally:
+        os.close(env_fd)
+    slot = page.slot(0)
+    if status == 0:
+        return int(slot.pid)
+    if slot.pid:  # it was made, then refused and killed
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(slot.pid, 0)
+    if slot.panic.set and slot.panic.code == lib.GR_PANIC_REFUSED:
+        panic = read_panic(slot.panic)
+        raise GdbrrError(panic.text, panic.hint, status)
+    raise GdbrrError(f"gdbrr-launch ended with status {status}", "build gdbrr again")
+
+
+def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:
+    actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio or ())]
+    pid = os.posix_spawn(words[0], words, {}, file_actions=actions)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -1,0 +1,83 @@
+"""A leaf: a worker brought to a moment, handed out for a debugger.
+
+Runs in: the server and scripts. May call: ctl.
+Owns: nothing; the worker's life is its own until `drop`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from gdbrr.abi import lib
+from gdbrr.ctl import threads
+from gdbrr.ctl.control import FOREVER
+from gdbrr.timeline.model import Moment, ThreadView
+from gdbrr.timeline.worker import Worker
+
+
+class DemoLeaf:
+    """Implements model.Leaf."""
+
+    def __init__(
+        self, worker: Worker, moment: Moment, thread: int, born: int, forget: Callable[[DemoLeaf], None]
+    ) -> None:
+        self._worker = worker
+        self._moment = moment
+        self._thread = thread
+        self._born = born
+        self._forget = forget
+
+    @property
+    def pid(self) -> int:
+        return self._worker.pid
+
+    @property
+    def moment(self) -> Moment:
+        return self._moment
+
+    @property
+    def thread(self) -> int:
+        return self._thread
+
+    @property
+    def trap_pc(self) -> int:
+        return int(self._worker.control.raw.trap_pc)
+
+    @property
+    def tick(self) -> int:
+        return self._worker.slot.tick
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._worker.slot.state == lib.GR_S_ENDED)
+
+    def threads(self) -> Sequence[ThreadView]:
+        return views(self.pid, self._born)
+
+    def release(self, stop_tick: int | None = None) -> None:
+        slot = self._worker.slot
+        slot.raw.flags |= lib.GR_SLOT_DEBUGGED
+        slot.arm([])
+        slot.command(lib.GR_CMD_RUN, stop_tick=FOREVER if stop_tick is None else stop_tick)
+
+    def drop(self) -> None:
+        self._worker.drop()
+        self._forget(self)
+
+
+def views(pid: int, born: int) -> list[ThreadView]:
+    """The threads of a process with an engine, as a debugger shall see them."""
+    return [
+        ThreadView(
+            index=thread.index,
+            tid=thread.tid,
+            recorded_tid=thread.recorded_tid,
+            in_engine=thread.in_engine,
+            regs=thread.regs,
+            ret_pc=thread.ret_pc,
+            trapped=bool(thread.state == lib.GR_T_TRAPPED),
+            ops=thread.ops,
+            tick=thread.tick,
+        )
+        for thread in threads.read(pid, born)
+    ]

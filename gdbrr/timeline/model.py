@@ -1,0 +1,157 @@
+"""What a timeline is to those above it: moments, points, hits, leaves; no processes in here.
+
+Runs in: the server and scripts. May call: nothing but the standard library.
+Owns: the vocabulary that gdbrr.rsp and gdbrr.ingdb are written against; gdbrr.timeline.timeline implements it,
+tests fake it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+from gdbrr.errors import GdbrrError
+
+Progress = Callable[[str, float], None]
+"""Called now and then with what goes on and the fraction done; raises Interrupted to cancel."""
+
+_MOMENT = re.compile(r"(?P<tick>\d+)(?::0x(?P<pc>[0-9a-f]+)#(?P<nth>\d+))?\Z")
+
+
+class Interrupted(GdbrrError):
+    """The user pressed Ctrl-C while something was searched or replayed."""
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A point in time: the instant before operation TICK, or before the NTH execution of PC in its segment."""
+
+    tick: int
+    pc: int | None = None
+    nth: int = 0
+
+    def __str__(self) -> str:
+        return str(self.tick) if self.pc is None else f"{self.tick}:{self.pc:#x}#{self.nth}"
+
+    @classmethod
+    def parse(cls, text: str) -> Moment:
+        match = _MOMENT.match(text)
+        if not match:
+            raise GdbrrError(
+                f"{text!r} is not a moment", hint="a moment is TICK or TICK:0xPC#N, e.g. 120 or 120:0x401136#2"
+            )
+        if match["pc"] is None:
+            return cls(int(match["tick"]))
+        return cls(int(match["tick"]), int(match["pc"], 16), int(match["nth"]))
+
+
+class PointKind(Enum):
+    """What a search looks for."""
+
+    WRITE = 0
+    ACCESS = 1
+    EXEC = 2
+    CHANGE = 3
+
+
+@dataclass(frozen=True)
+class Point:
+    kind: PointKind
+    addr: int
+    length: int = 1
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A point was hit: `moment` is the instant before the instruction or operation that did it."""
+
+    moment: Moment
+    point: Point
+    thread: int
+    old: int = 0
+    new: int = 0
+
+
+@dataclass(frozen=True)
+class ThreadView:
+    """One thread of a leaf. Registers are the program's, even where the thread really waits in the engine."""
+
+    index: int
+    tid: int
+    recorded_tid: int
+    in_engine: bool
+    regs: dict[str, int]
+    """rax .. r15, rip, eflags, fs_base, gs_base; meaningful only if in_engine."""
+    ret_pc: int
+    """Where the program goes on after the operation it stands at; 0 if nowhere."""
+    trapped: bool
+    """Parked in the engine's trap handler: on release it goes on at regs["rip"]."""
+    ops: int
+    tick: int | None
+
+
+@dataclass(frozen=True)
+class Epoch:
+    index: int
+    start: int
+    end: int
+    bytes: int
+    time: float | None
+    """Seconds since the start of the recording at which it began; None where the recording does not tell."""
+
+
+class Leaf(Protocol):
+    """A disposable process standing at a moment."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def moment(self) -> Moment: ...
+    @property
+    def thread(self) -> int:
+        """Index of the thread whose turn it is (at the end: the one the recording ended in)."""
+        ...
+
+    @property
+    def trap_pc(self) -> int:
+        """A SIGTRAP reported with this pc means: the leaf reached its stop tick or its end, not a breakpoint."""
+        ...
+
+    @property
+    def tick(self) -> int:
+        """The next tick, now (moves while a debugger lets the leaf run)."""
+        ...
+
+    @property
+    def ended(self) -> bool: ...
+    def threads(self) -> Sequence[ThreadView]: ...
+    def release(self, stop_tick: int | None = None) -> None:
+        """Let the engine go on (to stop_tick or the end) as soon as a debugger resumes the process."""
+        ...
+
+    def drop(self) -> None: ...
+
+
+class Timeline(Protocol):
+    """All of a demo's time. Moments are inclusive of `start` and `end`."""
+
+    @property
+    def start(self) -> Moment: ...
+    @property
+    def end(self) -> Moment: ...
+    @property
+    def epochs(self) -> Sequence[Epoch]: ...
+    def seek(self, moment: Moment, progress: Progress | None = None) -> Leaf: ...
+    def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None = None) -> Hit | None: ...
+    def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
+        """One instruction (or one operation) earlier in the same thread; None at the start."""
+        ...
+
+    def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None = None) -> Moment:
+        """The moment of a thread that was stopped with these registers in the segment of `tick`."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,0 +1,53 @@
+"""Whose turn it is: the total order of a demo, by tick.
+
+Runs in: the server and scripts. May call: demo.
+Owns: what the tick behind the last one means: the segment that was under way when the recording ended.
+"""
+
+from __future__ import annotations
+
+import bisect
+from array import array
+from functools import lru_cache
+from itertools import accumulate
+
+from gdbrr.demo.reader import Demo
+
+
+class Order:
+    """Answers for ticks 0 .. ticks; the last of them is the tail of the thread that the recording ended in."""
+
+    def __init__(self, demo: Demo, final_thread: int | None = None) -> None:
+        self._demo = demo
+        self.ticks = demo.ticks
+        self._block = lru_cache(maxsize=64)(self._read_block)
+        self.final_thread = (
+            (self.thread_of(self.ticks - 1) if self.ticks else 0) if final_thread is None else final_thread
+        )
+
+    def _read_block(self, which: int) -> tuple[array[int], array[int]]:
+        """Of order block WHICH: the thread of each run, and the tick behind each run."""
+        base, runs, _ = self._demo.order(which)
+        return runs[0::2], array("Q", (base + count for count in accumulate(runs[1::2])))
+
+    def thread_of(self, tick: int) -> int:
+        """Index of the thread whose operation TICK is."""
+        if tick >= self.ticks:
+            return self.final_thread
+        threads, ends = self._block(self._demo.order_block_of(tick))
+        return threads[bisect.bisect_right(ends, tick)]
+
+    def before(self, thread: int, tick: int) -> int | None:
+        """The last tick in front of TICK that is an operation of THREAD."""
+        if tick <= 0:
+            return None
+        for which in range(self._demo.order_block_of(min(tick, self.ticks) - 1), -1, -1):
+            threads, ends = self._block(which)
+            for row in range(len(threads) - 1, -1, -1):
+                start = ends[row - 1] if row else self._demo.order(which)[0]
+                if threads[row] == thread and start < tick:
+                    return min(ends[row], tick) - 1
+        return None
+
+    def last_of(self, thread: int) -> int | None:
+        return self.before(thread, self.ticks)

@@ -1,0 +1,165 @@
+"""Inside one segment: which instructions it executed, and which of them a thread stands at.
+
+Runs in: the server and scripts. May call: errors, ctl, launch.
+Owns: the cache of traces, so that stepping back again and again replays a segment once.
+"""
+
+from __future__ import annotations
+
+import os
+from array import array
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gdbrr.abi import lib
+from gdbrr.config import tables
+from gdbrr.ctl.control import Armed
+from gdbrr.errors import GdbrrError
+from gdbrr.timeline.checkpoints import Checkpoints
+from gdbrr.timeline.model import Moment, Progress
+from gdbrr.timeline.order import Order
+from gdbrr.timeline.worker import Worker
+
+_TRACES = 8
+_PREFIXES = {0x66, 0x67, 0xF2, 0xF3, *range(0x40, 0x50)}
+_STRING = {*range(0xA4, 0xA8), *range(0xAA, 0xB0), *range(0x6C, 0x70)}
+
+
+@dataclass(frozen=True)
+class Trace:
+    """The pc of every instruction that a segment executed, in order; a repeated string instruction stands there once."""
+
+    tick: int
+    pcs: array[int]
+    repeated: frozenset[int]
+    """Which of them are repeated string instructions."""
+
+    def moment(self, place: int) -> Moment:
+        """In front of the instruction at PLACE; in front of the first one there is the operation."""
+        if place < 0:
+            return Moment(self.tick)
+        pc = self.pcs[place]
+        return Moment(self.tick, pc, self.pcs[: place + 1].count(pc))
+
+    def place(self, moment: Moment) -> int | None:
+        """Where the instruction of MOMENT stands, None if it was not executed so often."""
+        place = -1
+        for _ in range(moment.nth):
+            try:
+                place = self.pcs.index(moment.pc or 0, place + 1)
+            except ValueError:
+                return None
+        return place
+
+    def in_front_of(self, pc: int) -> list[int]:
+        """The pcs of all instructions that were executed right before one at PC, or last if none is there."""
+        found = {before for before, here in zip(self.pcs, self.pcs[1:], strict=False) if here == pc}
+        if pc in self.repeated:
+            found.add(pc)  # it went on with itself
+        return sorted(found or self.pcs[-1:])
+
+
+class Segments:
+    """Answers about single segments."""
+
+    def __init__(self, checkpoints: Checkpoints, order: Order) -> None:
+        self._checkpoints = checkpoints
+        self._order = order
+        self._traces: OrderedDict[int, Trace] = OrderedDict()
+
+    def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None) -> Moment:
+        """The first moment of the segment at which its thread has these registers."""
+        if tick < self._order.ticks and self._order.thread_of(tick) != thread:
+            raise GdbrrError(f"tick {tick} is not one of thread {thread}", "select the thread that stopped")
+        worker = self._checkpoints.worker_at(tick, progress)
+        try:
+            pc = regs["rip"]
+            state = worker.run_segment(tick, self._order.ticks, [Armed(pc, 1, lib.GR_POINT_EXEC, tick, 1)], regs)
+            hits = worker.slot.hits()
+            if state != lib.GR_S_TRAPPED or not hits:
+                raise GdbrrError(
+                    f"no moment of tick {tick} has pc {pc:#x} and these registers", "go to a moment with rr-goto first"
+                )
+            return Moment(tick, pc, hits[-1].nth)
+        finally:
+            worker.drop()
+
+    def previous(self, moment: Moment, progress: Progress | None) -> Moment | None:
+        """One instruction, or one operation, earlier in the same thread."""
+        if moment.pc is None:
+            before = self._order.before(self._order.thread_of(moment.tick), moment.tick)
+            if before is None:
+                return None
+            if moment.tick == self._order.ticks:
+                return Moment(before)  # behind its last operation the thread has executed nothing yet
+            trace = self.trace(before, progress)
+            return trace.moment(len(trace.pcs) - 1)
+        trace = self.trace(moment.tick, progress)
+        place = trace.place(moment)
+        if place is None:
+            raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
+        if place == 0 and moment.tick == self._order.ticks:
+            last = self._order.last_of(self._order.final_thread)
+            return None if last is None else Moment(last)
+        return trace.moment(place - 1)
+
+    def trace(self, tick: int, progress: Progress | None) -> Trace:
+        """What the segment of TICK executed."""
+        found = self.short_trace(tick, None, progress)
+        if found is None:
+            limit = self._limit()
+            raise GdbrrError(
+                f"the segment of tick {tick} has more than {limit} instructions, too many to step through",
+                "use reverse-continue with a breakpoint, or raise limits.trace in the profile",
+            )
+        return found
+
+    def short_trace(self, tick: int, at_most: int | None, progress: Progress | None) -> Trace | None:
+        """The same, or None if there are more than AT_MOST (default: trace_limit) instructions."""
+        if tick in self._traces:
+            self._traces.move_to_end(tick)
+            return self._traces[tick]
+        worker = self._checkpoints.worker_at(tick, progress)
+        knobs, limit = worker.control.raw.knob, self._limit()
+        try:
+            # One trace is made at a time, so the knob is ours for as long as it takes.
+            knobs[_knob()] = min(limit, at_most or limit)
+            worker.slot.raw.flags |= lib.GR_SLOT_TRACE
+            state = worker.run_segment(tick, self._order.ticks)
+            pcs, whole = worker.control.trace(worker.slot)
+            if state == lib.GR_S_TRAPPED or not whole:
+                return None
+            trace = self._traces[tick] = _collapsed(worker, tick, pcs)
+        finally:
+            knobs[_knob()] = limit
+            worker.drop()
+        if len(self._traces) > _TRACES:
+            self._traces.popitem(last=False)
+        return trace
+
+    def _limit(self) -> int:
+        return self._checkpoints.knob("trace_limit")
+
+
+def _knob() -> int:
+    return [knob.name for knob in tables.knobs()].index("trace_limit")
+
+
+def _collapsed(worker: Worker, tick: int, pcs: Sequence[int]) -> Trace:
+    """A single step stops at each turn of a repeated string instruction; as a moment it is one execution."""
+    twice = {pc for pc, after in zip(pcs, pcs[1:], strict=False) if pc == after}
+    with open(f"/proc/{worker.pid}/mem", "rb", buffering=0) as memory:
+        repeated = frozenset(pc for pc in twice if _is_repeated(os.pread(memory.fileno(), 15, pc)))
+    kept = array("Q")
+    for pc in pcs:
+        if not (kept and kept[-1] == pc and pc in repeated):
+            kept.append(pc)
+    return Trace(tick, kept, repeated)
+
+
+def _is_repeated(code: bytes) -> bool:
+    for place, byte in enumerate(code):
+        if byte not in _PREFIXES:
+            return byte in _STRING and bool({0xF2, 0xF3} & set(code[:place]))
+    return False

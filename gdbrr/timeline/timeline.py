@@ -1,0 +1,140 @@
+"""All of a demo's time, as model.Timeline promises it.
+
+Runs in: the server and scripts, in the thread that started it (its processes die with that thread).
+May call: errors, demo, ctl, launch.
+Owns: the skeleton, the checkpoints and every leaf of one demo; `close` leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+
+from gdbrr.abi import lib
+from gdbrr.ctl.control import Armed
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import GdbrrError
+from gdbrr.launch import replay as replays
+from gdbrr.launch.live import LiveRecording
+from gdbrr.timeline.checkpoints import Checkpoints
+from gdbrr.timeline.leaf import DemoLeaf
+from gdbrr.timeline.model import Epoch, Hit, Moment, Point, Progress
+from gdbrr.timeline.order import Order
+from gdbrr.timeline.search import Search
+from gdbrr.timeline.segment import Segments
+
+Stop = tuple[int, dict[str, int] | None]
+"""Where a recording that still goes on stands: thread index, and its registers unless it is inside an operation."""
+
+
+def open_live(live: LiveRecording, tid: int, regs: dict[str, int]) -> DemoTimeline:
+    """The past of a program that a debugger has stopped, with the end where thread TID stands now."""
+    thread = next((thread for thread in live.threads() if thread.tid == tid), None)
+    if thread is None:
+        raise GdbrrError(
+            "the program has not come to its first operation yet", "let it run to a breakpoint in main first"
+        )
+    return open_demo(live.snapshot(), trust=True, stop=(thread.index, None if thread.in_engine else regs))
+
+
+def open_demo(path: Path | str, *, trust: bool = False, stop: Stop | None = None) -> DemoTimeline:
+    """Open a demo for going back and forth in it. Its end is its last operation, or STOP."""
+    demo = Demo.open(path)
+    try:
+        return DemoTimeline(demo, trust, stop)
+    except BaseException:
+        demo.close()
+        raise
+
+
+class DemoTimeline:
+    """Implements model.Timeline over the processes of one replay."""
+
+    def __init__(self, demo: Demo, trust: bool = False, stop: Stop | None = None) -> None:
+        self.demo = demo
+        self._leaves: set[DemoLeaf] = set()
+        self._order = Order(demo, stop[0] if stop else None)
+        with open(os.devnull, "r+b") as nothing:
+            fd = nothing.fileno()
+            replay = replays.start(
+                demo,
+                flags=lib.GR_SLOT_HOLD_END,
+                stop_tick=0,
+                stdio=(fd, fd, fd),
+                trust=trust,
+                final_thread=self._order.final_thread,
+            )
+        self._replay = replay
+        try:
+            self._checkpoints = Checkpoints(demo, replay, self._order.final_thread)
+            self._segments = Segments(self._checkpoints, self._order)
+            self._search = Search(self._checkpoints, self._order, self._segments)
+            self._end = Moment(demo.ticks)
+            if stop and stop[1]:
+                self._end = self._segments.locate(demo.ticks, stop[0], stop[1], None)
+        except BaseException:
+            self.close()
+            raise
+
+    @property
+    def start(self) -> Moment:
+        return Moment(0)
+
+    @property
+    def end(self) -> Moment:
+        return self._end
+
+    @property
+    def epochs(self) -> Sequence[Epoch]:
+        return [Epoch(row.index, row.start, row.end, row.bytes, row.time) for row in self.demo.epochs]
+
+    @property
+    def checkpoints(self) -> Sequence[int]:
+        """The ticks that have a checkpoint now."""
+        return self._checkpoints.ticks
+
+    def seek(self, moment: Moment, progress: Progress | None = None) -> DemoLeaf:
+        if moment.tick > self._order.ticks:
+            raise GdbrrError(f"the moment {moment} is behind the end", f"the last one is {self.end}; try rr-goto end")
+        worker = self._checkpoints.worker_at(moment.tick, progress)
+        try:
+            if moment.pc is not None:
+                armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, moment.nth)
+                if worker.run_segment(moment.tick, self._order.ticks, [armed]) != lib.GR_S_TRAPPED:
+                    raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
+        except BaseException:
+            worker.drop()
+            raise
+        thread = self._order.thread_of(moment.tick)
+        leaf = DemoLeaf(worker, moment, thread, len(self.demo.threads), self._leaves.discard)
+        self._leaves.add(leaf)
+        return leaf
+
+    def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None = None) -> Hit | None:
+        return self._search.last_hit(points, before, progress) if points else None
+
+    def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
+        return self._segments.previous(moment, progress)
+
+    def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None = None) -> Moment:
+        if thread == self._order.final_thread and tick == self._order.last_of(thread):
+            tick = self._order.ticks  # its unfinished segment
+        return self._segments.locate(tick, thread, regs, progress)
+
+    def close(self) -> None:
+        for leaf in list(self._leaves):
+            leaf.drop()
+        if hasattr(self, "_checkpoints"):
+            self._checkpoints.close()
+        self._replay.close()
+        self.demo.close()
+
+    def __enter__(self) -> DemoTimeline:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()

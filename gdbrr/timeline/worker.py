@@ -1,0 +1,131 @@
+"""One process of a replay that does what the controller says: runs to a tick, counts hits, leaves copies of itself.
+
+Runs in: the server and scripts. May call: errors, ctl, launch.
+Owns: the lives of these processes; nobody else ends or reaps them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdbrr.abi import lib
+from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, Slot
+from gdbrr.errors import EXIT_DESYNC, GdbrrError
+from gdbrr.launch.replay import end_process
+from gdbrr.timeline.model import Progress
+
+STOPPED = (lib.GR_S_STANDING, lib.GR_S_TRAPPED, lib.GR_S_ENDED)
+_WAKE_TIMEOUT = 30.0
+
+
+class Desynchronised(GdbrrError):
+    """A process of the replay could not keep the order of the demo."""
+
+    def __init__(self, panic: Panic) -> None:
+        what = "is desynchronised" if panic.desynchronised else "failed"
+        text = panic.text or "it gives no reason"
+        super().__init__(
+            f"the replay {what} at tick {panic.tick}: {text}", "`gdbrr replay` on the demo says more", EXIT_DESYNC
+        )
+        self.panic = panic
+
+
+class Process:
+    """A process with a slot: the skeleton, a frozen checkpoint or a worker."""
+
+    def __init__(self, control: Control, slot: Slot) -> None:
+        self.control = control
+        self.slot = slot
+        self.alive = True
+
+    @property
+    def pid(self) -> int:
+        return self.slot.pid
+
+    def drop(self) -> None:
+        """End it and give its slot back. Doing it twice is harmless."""
+        if not self.alive:
+            return
+        self.alive = False
+        if self.pid:
+            end_process(self.pid)
+        if self.slot.index:
+            self.control.give_slot(self.slot)
+
+    def check(self) -> None:
+        panic = self.slot.panic
+        if panic:
+            raise Desynchronised(panic)
+
+    def _copy(self, cmd: int, states: Sequence[int], flags: int, final_thread: int) -> Slot:
+        slot = self.control.take_slot(flags, final_thread)
+        try:
+            self.slot.command(cmd, arg_slot=slot.index)
+            slot.wait(states, timeout=_WAKE_TIMEOUT)
+        except BaseException:
+            if slot.pid:
+                end_process(slot.pid)
+            self.control.give_slot(slot)
+            raise
+        return slot
+
+
+class Checkpoint(Process):
+    """A frozen process that stands at `tick` and can be woken any number of times."""
+
+    def __init__(self, control: Control, slot: Slot, tick: int) -> None:
+        super().__init__(control, slot)
+        self.tick = tick
+
+    def wake(self, final_thread: int) -> Worker:
+        """A copy that stands where this one does; FINAL_THREAD may run on behind the last tick."""
+        slot = self._copy(lib.GR_CMD_WAKE, (lib.GR_S_STANDING, lib.GR_S_ENDED), lib.GR_SLOT_HOLD_END, final_thread)
+        worker = Worker(self.control, slot)
+        worker.check()
+        return worker
+
+
+class Worker(Process):
+    """A process that runs when told to and then stands, is trapped or has ended."""
+
+    def begin(self, stop_tick: int, points: Sequence[Armed] = (), match: dict[str, int] | None = None) -> None:
+        """Start running; `done` tells when it stopped."""
+        self.slot.arm(points, match)
+        self.slot.command(lib.GR_CMD_RUN, stop_tick=stop_tick)
+
+    def done(self) -> bool:
+        return self.slot.answered(STOPPED)
+
+    def finish(self, progress: Progress | None = None, what: str = "replaying", goal: int = 0) -> int:
+        """Wait for the stop; returns the state."""
+        first = self.slot.tick
+
+        def poll() -> None:
+            if progress:
+                progress(what, min(1.0, max(0, self.slot.tick - first) / max(1, goal - first)))
+
+        state = self.slot.wait(STOPPED, poll)
+        self.check()
+        return state
+
+    def run(
+        self,
+        stop_tick: int,
+        points: Sequence[Armed] = (),
+        match: dict[str, int] | None = None,
+        progress: Progress | None = None,
+        what: str = "replaying",
+    ) -> int:
+        self.begin(stop_tick, points, match)
+        return self.finish(progress, what, stop_tick)
+
+    def run_segment(
+        self, tick: int, ticks: int, points: Sequence[Armed] = (), match: dict[str, int] | None = None
+    ) -> int:
+        """Run the segment of TICK, in front of which this worker stands; behind the last of TICKS there is the tail."""
+        return self.run(FOREVER if tick >= ticks else tick + 1, points, match)
+
+    def freeze(self) -> Checkpoint:
+        """Leave a frozen copy that stands where this worker stands."""
+        slot = self._copy(lib.GR_CMD_FREEZE, (lib.GR_S_FROZEN,), 0, self.slot.raw.final_thread)
+        return Checkpoint(self.control, slot, self.slot.tick)
