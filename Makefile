@@ -1,0 +1,111 @@
+# gdbrr: one Makefile for the engine, the environment, the demonstration and the tests.
+# Every target is described by the text behind its '##'; `make help` prints them.
+
+SHELL := /bin/sh
+MAKEFLAGS += --no-builtin-rules
+.SUFFIXES:
+.DELETE_ON_ERROR:
+.DEFAULT_GOAL := help
+
+BUILD ?= build
+PYTHON ?= python3
+VENV := .venv/bin/python
+CC := $(if $(filter default undefined,$(origin CC)),gcc,$(CC))
+JOBS ?= $(shell nproc 2>/dev/null || echo 1)
+# Empty where an unknown compiler must not be able to stop an installation (setup.py).
+WERROR ?= -Werror
+
+# ---------------------------------------------------------------- the engine
+# merge.c runs beside Python only (gdbrr._native); launch.c is a program of its own.
+ENGINE_DIRS := core log ctl heap patch replay syscall sync watch ckpt
+ENGINE_C := $(filter-out preload/log/merge.c,$(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.c))) \
+            $(wildcard preload/init.c)
+ENGINE_S := $(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.S)) $(wildcard preload/*.S)
+ENGINE_O := $(ENGINE_C:preload/%.c=$(BUILD)/obj/%.o) $(ENGINE_S:preload/%.S=$(BUILD)/obj/%.o)
+
+WARNINGS := -Wall -Wextra $(WERROR)
+# mgeneral-regs-only: the engine must leave vector state alone, and saving it costs 117 ns a call.
+# initial-exec: thread-locals without a call into the loader, whose locks the program may hold.
+# no-stack-protector: the canary lives in the program's thread block, which the engine may not trust.
+ENGINE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g1 -fPIC -fvisibility=hidden -mgeneral-regs-only \
+                 -fno-stack-protector -ftls-model=initial-exec -Ipreload $(WARNINGS)
+# initfirst: without it another library's constructor runs before the engine and escapes it.
+ENGINE_LDFLAGS := -shared -Wl,-z,initfirst -Wl,-z,now -Wl,-z,noexecstack -Wl,--version-script=preload/exports.map
+LAUNCH_CFLAGS := -std=gnu11 -O2 -g1 -Ipreload $(WARNINGS)
+
+ENGINE := preload/libgdbrr.so
+LAUNCH := preload/gdbrr-launch
+NATIVE := gdbrr/_native.abi3.so
+ifneq ($(BUILD),build)
+ENGINE := $(BUILD)/libgdbrr.so
+LAUNCH := $(BUILD)/gdbrr-launch
+endif
+
+# ---------------------------------------------------------------- targets
+.PHONY: help build engine demo test lint bench docs clean distclean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+build: .venv/.setup-run engine $(NATIVE) ## build the engine, the launcher and the native module
+
+engine: $(ENGINE) $(LAUNCH)
+
+demo: build $(BUILD)/demos/overdraft ## set up what is missing, record a buggy program and go back to the bug
+	@$(VENV) demos/show.py overdraft </dev/null
+
+test: .venv/.setup-test build ## set up what is missing and run every test
+	@$(VENV) -m pytest -n $(JOBS) </dev/null
+
+lint: .venv/.setup-test build ## warnings as errors, ruff, mypy --strict, layers, headers, shellcheck, fresh docs
+	@$(VENV) -m pytest -q tests/lint </dev/null
+
+bench: build ## measure; prints proportions and judges nothing
+	@set -e; for file in bench/*.py; do echo "== $$file"; $(VENV) "$$file" </dev/null; done
+
+docs: build ## write the generated pages of docs/ again
+	@$(VENV) -m gdbrr.report.docs </dev/null
+	@$(VENV) -m gdbrr.ingdb.docs </dev/null
+
+clean: ## remove what was built, keep .venv
+	rm -rf $(BUILD) $(ENGINE) $(LAUNCH) gdbrr/_native*.so gdbrr/_engine
+
+distclean: clean ## remove .venv as well
+	rm -rf .venv
+
+# ---------------------------------------------------------------- rules
+ifneq ($(filter test lint,$(MAKECMDGOALS)),)
+.venv/.setup-run: .venv/.setup-test # never both at once under -j
+endif
+
+.venv/.setup-run .venv/.setup-test: .venv/.setup-%: .ci/setup .ci/requirements.py pyproject.toml
+	@PYTHON=$(PYTHON) .ci/setup $* </dev/null
+	@touch $@
+
+$(BUILD)/obj/%.o: preload/%.c Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ENGINE_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(BUILD)/obj/%.o: preload/%.S Makefile
+	@mkdir -p $(@D)
+	$(CC) $(ENGINE_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(ENGINE): $(ENGINE_O) preload/exports.map
+	$(CC) $(ENGINE_LDFLAGS) -o $@.new $(ENGINE_O)
+	@mv $@.new $@
+
+$(LAUNCH): preload/launch.c Makefile
+	@mkdir -p $(BUILD)/obj
+	$(CC) $(LAUNCH_CFLAGS) -MMD -MP -MF $(BUILD)/obj/launch.d -MT $@ -o $@.new $<
+	@mv $@.new $@
+
+$(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/tables/ops.def) gdbrr/demo/native_build.py
+	$(VENV) -m gdbrr.demo.native_build </dev/null
+	@touch $@
+
+# -O0 and no inlining: every variable and every line of a demonstration can be watched.
+$(BUILD)/demos/%: demos/%/bug.c Makefile
+	@mkdir -p $(@D)
+	$(CC) -g -O0 -pthread -Wall -Wextra -o $@ $<
+
+-include $(ENGINE_O:.o=.d) $(BUILD)/obj/launch.d

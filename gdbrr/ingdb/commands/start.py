@@ -1,0 +1,42 @@
+"""rr-start: record the current program.
+
+Runs in: GDB's Python. May call: the session it is given.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from gdbrr.ingdb.registry import arg, option, rr_command
+
+if TYPE_CHECKING:
+    from gdbrr.ingdb.session import Session
+
+
+@rr_command(
+    "rr-start",
+    args=(
+        option("-p", "PROFILE", "what to record: a profile's name or file; `gdbrr profiles` lists them"),
+        option("--set", "CLASS=MODE", "record, native or ignore for one class of system calls", many=True),
+        arg("ARG", str, "", "the program's arguments; without any, those of `set args`", rest=True, complete="file"),
+    ),
+    opens=True,
+)
+def rr_start(session: Session, args: Namespace) -> None:
+    """Record the current program from its start.
+
+    The program runs until it would stop under `run`: at a breakpoint, a crash or its exit. From there
+    reverse-continue, rr-back and all the others go into the past, and rr-save keeps the demo. Breakpoints,
+    watchpoints, `set environment` and `set cwd` are used as `run` would use them. ARGs are remembered in
+    `set args`; redirections are not supported in them.
+
+    Examples:
+      rr-start
+      rr-start --set time=native -- input.txt -v
+    """
+    options = ["-p", args.p] if args.p else []
+    for each in args.set:
+        options += ["--set", each]
+    session.start(options, args.arg)

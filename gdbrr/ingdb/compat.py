@@ -1,0 +1,298 @@
+"""GDB itself, as much as gdbrr needs of it, and every difference between its versions.
+
+Runs in: GDB's Python (importing it elsewhere fails). May call: gdb and the standard library.
+Owns: nothing; GDB owns what it shows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import re
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gdbrr.errors import GdbrrError
+from gdbrr.ingdb.registry import Command, run
+
+if TYPE_CHECKING:
+    from gdbrr.ingdb.session import Session
+
+gdb: Any = importlib.import_module("gdb")
+
+OLDEST = (12, 0)
+_KINDS = {"running": gdb.COMMAND_RUNNING, "status": gdb.COMMAND_STATUS, "files": gdb.COMMAND_FILES}
+_COMPLETERS = {"expression": "print", "location": "break"}
+
+ERRORS: tuple[type[Exception], ...] = (gdb.error,)
+
+
+def version() -> tuple[int, int]:
+    found = re.search(r"(\d+)\.(\d+)", gdb.VERSION)
+    return (int(found[1]), int(found[2])) if found else (0, 0)
+
+
+# ---------------------------------------------------------------- commands
+
+
+def install(command: Command, session: Session) -> None:
+    """Make COMMAND known to GDB, working on SESSION."""
+
+    class Bound(gdb.Command):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(command.name, _KINDS[command.kind])
+
+        def invoke(self, text: str, from_tty: bool) -> None:
+            if not command.repeats:
+                self.dont_repeat()
+            try:
+                run(command, session, text or "")
+            except KeyboardInterrupt:
+                raise failure(command.name, "interrupted") from None
+            except (GdbrrError, gdb.error) as error:
+                if session.settings.verbose:
+                    gdb.write(traceback.format_exc(), gdb.STDERR)
+                raise failure(command.name, error) from None
+
+        def complete(self, text: str, word: str | None) -> Sequence[str]:
+            return [] if word is None else complete(command, text, word)
+
+    Bound.__doc__ = command.help()
+    Bound()
+
+
+def complete(command: Command, text: str, word: str) -> list[str]:
+    """What WORD, the end of TEXT, could become."""
+    kind, tail = command.completion(text)
+    if kind == "file":
+        tail = tail.rpartition(" ")[2]
+    head = text[: len(text) - len(tail)]
+    if kind == "option":
+        found = [each.flag for each in command.options]
+    elif kind in _COMPLETERS:
+        found = ask_completer(_COMPLETERS[kind], tail)
+    elif kind == "file":
+        found = files(tail)
+    else:
+        found = kind.split()
+    keep = len(text) - len(word)
+    return [(head + each)[keep:] for each in found if each.startswith(tail)]
+
+
+def ask_completer(verb: str, text: str) -> list[str]:
+    """What GDB itself would make of TEXT behind its command VERB."""
+    lines = gdb.execute(f"complete {verb} {text}", to_string=True).splitlines()
+    return [line[len(verb) + 1 :] for line in lines if line.startswith(verb + " ") and "***" not in line]
+
+
+def files(text: str) -> list[str]:
+    folder, _, start = text.rpartition("/")
+    shown = folder + "/" if "/" in text else ""
+    try:
+        with os.scandir(os.path.expanduser(shown or ".")) as entries:
+            return sorted(shown + each.name + "/" * each.is_dir() for each in entries if each.name.startswith(start))
+    except OSError:
+        return []
+
+
+def failure(name: str, error: object) -> Exception:
+    """What GDB prints as one line without a traceback."""
+    raised: Exception = gdb.GdbError(f"{name}: {error}")
+    return raised
+
+
+def write(text: str) -> None:
+    gdb.write(text + "\n")
+
+
+# ---------------------------------------------------------------- the connection
+
+
+def connect(path: str) -> Any:
+    """Connect the current inferior to the server's socket; what GDB says about it is not shown."""
+    verb = f"target extended-remote {path}"
+    # to_string does not catch the announcement of the stop.
+    gdb.execute(f"with suppress-cli-notifications on -- {verb}", to_string=True)
+    return gdb.selected_inferior().connection
+
+
+def attach(pid: int) -> None:
+    """Take the server's process as the current inferior's; where it stands is shown."""
+    gdb.execute(f"attach {pid}")
+
+
+def disconnect() -> None:
+    gdb.execute("disconnect", to_string=True)
+
+
+def send_packet(connection: Any, packet: str) -> str:
+    """The answer to a packet, over GDB's own connection."""
+    if hasattr(connection, "send_packet"):
+        answer = connection.send_packet(packet)
+        return "" if answer is None else answer.decode("ascii", "replace")
+    # Without gdb.RemoteTargetConnection the maintenance command is the only door.
+    said = gdb.execute(f"maint packet {packet}", to_string=True)
+    found = re.search(r'^received: "(.*)"$', said, re.MULTILINE)
+    return found[1] if found else ""
+
+
+def on_disconnect(call: Callable[[Any], None]) -> None:
+    gdb.events.connection_removed.connect(lambda event: call(event.connection))
+
+
+def before_prompts(call: Callable[[], None]) -> None:
+    """Call whenever GDB is about to read a command, in the middle of nothing.
+
+    Not gdb.post_event: what it still holds when GDB quits crashes GDB 13.
+    """
+    gdb.events.before_prompt.connect(call)
+
+
+def setting(name: str) -> str:
+    value = gdb.parameter(name)
+    return "unlimited" if value is None else str(value)
+
+
+def change_setting(name: str, value: str) -> None:
+    gdb.execute(f"set {name} {value}", to_string=True)
+
+
+# ---------------------------------------------------------------- the program
+
+
+def program() -> str:
+    """The file that GDB debugs, or an empty string."""
+    return gdb.selected_inferior().progspace.filename or ""
+
+
+def load_program(path: str) -> None:
+    gdb.execute(f"file {path}", to_string=True)
+
+
+def has_process() -> bool:
+    return bool(gdb.selected_inferior().pid)
+
+
+def kill() -> None:
+    """End what is being debugged, if the user agrees: GDB asks."""
+    gdb.execute("kill")
+
+
+def environment() -> dict[str, str]:
+    """The environment GDB would give the program."""
+    listing = gdb.execute("show environment", to_string=True)
+    found: dict[str, str] = {}
+    # Values may hold newlines, so the listing is only good for candidates of names.
+    for name in re.findall(r"^([^=\n]+)=", listing, re.MULTILINE):
+        one = gdb.execute(f"show environment {name}", to_string=True)
+        if one.startswith(name + " = "):
+            found[name] = one[len(name) + 3 :].removesuffix("\n")
+    return found
+
+
+def proceed() -> str:
+    return _until_stop("continue")
+
+
+def resume() -> str:
+    """GDB's own reverse-continue."""
+    backwards = str(gdb.parameter("exec-direction")) == "reverse"
+    return _until_stop("continue" if backwards else "reverse-continue")
+
+
+def _until_stop(verb: str) -> str:
+    """The name of the signal it stopped with, if that was why."""
+    stops: list[Any] = []
+    gdb.events.stop.connect(stops.append)
+    try:
+        gdb.execute(verb)
+    finally:
+        gdb.events.stop.disconnect(stops.append)
+    return str(getattr(stops[-1], "stop_signal", "")) if stops else ""
+
+
+# ---------------------------------------------------------------- where it stands
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where GDB stands: its own number of the thread, the thread's name, and the code."""
+
+    thread: int
+    name: str
+    code: str
+
+
+def place() -> Place:
+    thread = gdb.selected_thread()
+    if thread is None:
+        return Place(0, "", "")
+    return Place(thread.num, thread.name or "", _code())
+
+
+def _code() -> str:
+    try:
+        frame = gdb.newest_frame()
+        sal = frame.find_sal()
+        if sal.symtab is not None:
+            return f"{os.path.basename(sal.symtab.filename)}:{sal.line}"
+        library = gdb.solib_name(frame.pc())
+        name = frame.name() or f"{frame.pc():#x}"
+        return f"{name} in {os.path.basename(library)}" if library else name
+    except gdb.error:
+        return ""
+
+
+def pc() -> int:
+    return int(gdb.newest_frame().pc())
+
+
+def show_frame() -> None:
+    if gdb.selected_thread() is not None:
+        gdb.execute("frame")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A piece of the program's memory that an expression named when it was made."""
+
+    text: str
+    addr: int
+    size: int
+    type: Any
+
+    def show(self) -> str:
+        """Its value now."""
+        try:
+            value = gdb.Value(self.addr).cast(self.type.pointer()).dereference()
+            return str(value.format_string(max_elements=8))
+        except gdb.error as error:
+            return f"<{error}>"
+
+
+def cell(text: str) -> Cell:
+    value = gdb.parse_and_eval(text)
+    if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
+        value = value.referenced_value()
+    address = value.address
+    if address is None or value.type.strip_typedefs().code == gdb.TYPE_CODE_FUNC:
+        raise GdbrrError(f"{text} is not an lvalue", hint="name a variable or *ADDRESS, something that is in memory")
+    return Cell(text, int(address), int(value.type.sizeof), value.type)
+
+
+def code_addresses(location: str) -> list[int]:
+    """Where `break LOCATION` would stop."""
+    gdb.decode_line(location)  # its error is one line; a breakpoint would ask or print
+    probe = gdb.Breakpoint(location, internal=True)
+    try:
+        if hasattr(probe, "locations"):  # GDB 13
+            found = [int(each.address) for each in probe.locations]
+        else:
+            found = [int(each.pc) for each in gdb.decode_line(location)[1] or () if each.pc]
+    finally:
+        probe.delete()
+    if not found:
+        raise GdbrrError(f"there is no code at {location}", hint="try a function or FILE:LINE")
+    return sorted(set(found))

@@ -1,0 +1,290 @@
+"""The one open session of a GDB: its server, its connection, and what was set for it and is set back behind it.
+
+Runs in: GDB's Python. May call: gdb through gdbrr.ingdb.compat; no threads.
+Owns: the Server and the Link of the session, and the user's values of the settings in CONNECTED.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gdbrr.errors import GdbrrError
+from gdbrr.ingdb import compat, text
+from gdbrr.ingdb.link import Link, Server, find_python
+from gdbrr.ingdb.params import Settings
+from gdbrr.ingdb.words import Line
+
+# sysroot: the program's files are this machine's; fetching them through the connection takes twice as long.
+# remotetimeout: a question to the server may wait for a search; 2 seconds are for serial lines.
+CONNECTED = {"sysroot": "/", "remotetimeout": "30"}
+_DEFAULTS = {"sysroot": "target:", "remotetimeout": "2"}
+
+
+class Session:
+    """What the commands work with."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self._server: Server | None = None
+        self._connection: Any = None
+        self._link: Link | None = None
+        self._saved: dict[str, str] = {}
+        compat.on_disconnect(self._disconnected)
+        compat.before_prompts(self._tidy)
+
+    # ------------------------------------------------------------ opening and closing
+
+    def require(self) -> Link:
+        if self._link is None:
+            raise GdbrrError("no demo is open", hint="try: rr-replay FILE")
+        return self._link
+
+    def open_demo(self, path: str) -> None:
+        """Replay the demo at PATH, standing at its end."""
+        full = os.path.abspath(os.path.expanduser(path))
+        if not os.path.isfile(full):
+            raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
+        self._make_room()
+        self._open(["serve", *self.settings.options(), full], None)
+        wanted = str(self.status().get("program", ""))
+        if not compat.program():
+            if os.path.isfile(wanted):
+                compat.load_program(wanted)
+        elif wanted and os.path.realpath(compat.program()) != os.path.realpath(wanted):
+            compat.write(f"Note: this demo is of {wanted}, and GDB has {compat.program()}. Try: file {wanted}")
+        compat.show_frame()
+
+    def start(self, options: Sequence[str], args: str) -> None:
+        """Record the current program from its start and let it run to where `run` would stop."""
+        program = compat.program()
+        if not program:
+            raise GdbrrError("no program is loaded", hint="try: file PROGRAM")
+        if args:
+            compat.change_setting("args", args)
+        folder = compat.setting("cwd") or os.getcwd()
+        env = compat.environment()
+        shell = compat.setting("startup-with-shell") == "True"
+        words = (shell_words if shell else plain_words)(compat.setting("args"), env, folder)
+        self._make_room()
+        serve = ["serve", "--record", *self.settings.options(), *options, "--", program, *words]
+        self._open(serve, env, folder)
+        self._resume(compat.proceed)
+        self._reopen()
+
+    def _make_room(self) -> None:
+        """End what this GDB debugs now. A recording or a process outside a session only if the user agrees."""
+        if compat.has_process() and (self._link is None or self._recording()):
+            compat.kill()
+        self.close()
+
+    def _recording(self) -> bool:
+        try:
+            return bool(self.status()["recording"])
+        except GdbrrError:
+            return False  # a server that does not answer keeps nothing
+
+    def _open(self, words: Sequence[str], env: dict[str, str] | None, folder: str | None = None) -> None:
+        self._set_back()
+        server = Server(find_python(self.settings.python), words, env=env, folder=folder)
+        try:
+            server.wait_ready()
+            for name, value in CONNECTED.items():
+                user = compat.setting(name)
+                if user == _DEFAULTS[name]:
+                    self._saved[name] = user
+                    compat.change_setting(name, value)
+            try:
+                self._connection = compat.connect(server.socket)
+            except compat.ERRORS as error:
+                if server.ended():
+                    raise server.failure() from error
+                raise GdbrrError(f"GDB cannot connect to the server: {error}", hint="try it again") from error
+        except BaseException:
+            server.close()
+            self._set_back()
+            raise
+        server.forget_directory()
+        self._server = server
+        self._link = Link(self._send)
+
+    def _send(self, packet: str) -> str:
+        try:
+            return compat.send_packet(self._connection, packet)
+        except compat.ERRORS as error:
+            raise GdbrrError(f"the server does not answer: {error}", hint="try: rr-replay FILE") from error
+
+    def close(self) -> None:
+        """End the session, quietly; harmless without one."""
+        if self._link is not None:
+            compat.disconnect()
+        self._end_server()
+        self._set_back()
+
+    def _disconnected(self, connection: Any) -> None:
+        # GDB is in the middle of taking the connection apart: the server ends when that is done and must not be
+        # waited for, and setting sysroot would look for symbols.
+        if connection == self._connection:
+            self._link = None
+            self._connection = None
+            if self._server is not None:
+                self._server.let_go()
+
+    def _tidy(self) -> None:
+        """Behind a disconnect, when nothing is going on."""
+        if self._link is None:
+            self._set_back()
+            if self._server is not None and self._server.ended():
+                self._end_server()
+
+    def _end_server(self) -> None:
+        self._link = None
+        self._connection = None
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def _set_back(self) -> None:
+        while self._saved:
+            name, value = self._saved.popitem()
+            compat.change_setting(name, value)
+
+    # ------------------------------------------------------------ in a session
+
+    def status(self) -> dict[str, Any]:
+        reply = self.require().request("status")
+        return dict(reply)
+
+    def move(self, **target: Any) -> bool:
+        """Go to TARGET by GDB's own reverse-continue, so that every front end sees a stop; False if interrupted."""
+        self._reopen()
+        self.require().request("arm", **target)
+        return self._resume(compat.resume) != "SIGINT"
+
+    def _resume(self, resume: Callable[[], str]) -> str:
+        try:
+            return resume()
+        except compat.ERRORS:
+            if self._link is None and self._server is not None:
+                raise self._server.failure() from None
+            raise
+
+    def _reopen(self) -> None:
+        """Where the recorded process has ended GDB has none: give it the end of the recording."""
+        if not compat.has_process() and self.status().get("finished"):
+            compat.attach(int(self.require().request("open")["pid"]))
+
+    def back_to_change(self, expr: str, count: int) -> None:
+        """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""
+        cell = compat.cell(expr)
+        points = [{"kind": "change", "addr": cell.addr, "length": cell.size}]
+        nothing = f"{expr} does not change{' that often' * (count > 1)} before here"
+        new = cell.show()
+
+        def changed() -> bool:
+            return cell.show() != new
+
+        if count > 1:
+            if not self._search(points, count - 1, changed, nothing):
+                return
+            # What it is now is what the change that is looked for made of it.
+            new = cell.show()
+        if self._search(points, 1, changed, nothing):
+            here = compat.place()
+            compat.write(text.change(expr, cell.show(), new, here.thread, here.name, here.code))
+
+    def back_to_place(self, location: str, count: int) -> None:
+        """Go back to just before the COUNT-th last execution of LOCATION."""
+        addresses = compat.code_addresses(location)
+        points = [{"kind": "exec", "addr": pc, "length": 1} for pc in addresses]
+        nothing = f"{location} is not executed{' that often' * (count > 1)} before here"
+        if self._search(points, count, lambda: compat.pc() in addresses, nothing):
+            self.say_when()
+
+    def _search(self, points: list[dict[str, Any]], count: int, hit: Callable[[], bool], nothing: str) -> bool:
+        """True at a hit, False if the search broke off; without a hit it stays put and the error says NOTHING.
+
+        A search without a hit lands at the start, as reverse-continue does. HIT tells whether that is one, too.
+        """
+        before = self.status()["moment"]
+        if not self.move(points=points, count=count):
+            return False
+        after = self.status()
+        if after["moment"] != after["start"]:
+            return bool(after["moment"] != before)  # where it failed it has not moved, and the server said why
+        if hit():
+            return True
+        if before != after["moment"]:
+            self.move(moment=before)
+        raise GdbrrError(nothing, hint="try: rr-goto start")
+
+    def say_when(self) -> None:
+        here = compat.place()
+        compat.write(text.when(self.status(), here.thread, here.name, here.code))
+
+    def say_epochs(self) -> None:
+        compat.write(text.epochs(self.require().request("epochs"), self.status()["epoch"]))
+
+    def save(self, path: str) -> None:
+        full = os.path.abspath(os.path.expanduser(path))
+        if os.path.lexists(full):
+            raise GdbrrError(f"{path} exists", hint="try another name, or remove it first")
+        self.require().request("save", path=full)
+        compat.write(f"saved {path} ({text.size(os.path.getsize(full))}). Try: rr-replay {path}")
+
+    def live(self) -> None:
+        self.require().request("live")
+        self._resume(compat.resume)
+
+
+def shell_operator(args: str) -> str:
+    """The first redirection or other operator the shell would see in ARGS, or an empty string."""
+    quote = previous = ""
+    skip = False
+    for char in args:
+        if skip:
+            skip = False
+        elif char == quote:
+            quote = ""
+        elif char == "\\" and quote != "'":
+            skip = True
+        elif char in "'\"" and not quote:
+            quote = char
+        elif char in "<>|&;\n" and not quote and previous != "$":
+            return char
+        previous = char
+    return ""
+
+
+def shell_words(args: str, env: Mapping[str, str], folder: str) -> list[str]:
+    """The words that GDB's `run` would hand the program: it lets the shell expand `set args`."""
+    operator = shell_operator(args)
+    if operator:
+        raise GdbrrError(
+            f"{operator!r} in the arguments is not supported by rr-start", hint="try: gdbrr record in a shell"
+        )
+    if not args.strip():
+        return []
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    # The first word is there so that arguments which expand to nothing do not print one empty word.
+    done = subprocess.run(
+        [shell, "-c", f"printf '%s\\0' x {args}"],
+        env=dict(env),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode:
+        raise GdbrrError(f"{shell} cannot expand the arguments {args!r}", hint="try: show args")
+    return [word.decode("utf-8", "surrogateescape") for word in done.stdout.split(b"\0")[1:-1]]
+
+
+def plain_words(args: str, env: Mapping[str, str], folder: str) -> list[str]:
+    """The same under `set startup-with-shell off`: quotes count, nothing is expanded."""
+    line, found = Line(args), []
+    while not line.done:
+        found.append(line.word())
+    return found

@@ -1,0 +1,76 @@
+"""What the commands print, made from what the server and GDB say.
+
+Runs in: GDB's Python, and without GDB in tests. May call: the standard library; never gdb.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+
+def when(status: Mapping[str, Any], thread: int, name: str, code: str) -> str:
+    """`tick 120 of 512 (23%), epoch 3 of 9, thread 2 "worker", account.c:41`."""
+    moment, ticks = str(status["moment"]), int(status["ticks"])
+    if status.get("live"):
+        parts = [f"recording: {ticks} ticks so far"]
+    else:
+        share = f" ({100 * tick_of(moment) // ticks}%)" if ticks else ""
+        parts = [f"tick {moment} of {ticks}{share}"]
+        if status["epoch"] is not None:
+            parts.append(f"epoch {status['epoch']} of {status['epochs']}")
+    if thread:
+        parts.append(f'thread {thread} "{name}"' if name else f"thread {thread}")
+    if code:
+        parts.append(code)
+    if status.get("approximate"):
+        parts.append("approximate")
+    return ", ".join(parts)
+
+
+def tick_of(moment: str) -> int:
+    return int(moment.partition(":")[0])
+
+
+def size(count: int) -> str:
+    value = float(count)
+    for unit in ("B", "kB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"
+
+
+def epochs(rows: Sequence[Mapping[str, Any]], current: int | None) -> str:
+    """One line for each epoch; an arrow at the one that contains now, a star where a checkpoint stands."""
+    table = [("", "epoch", "from tick", "to", "events", "began", "checkpoint")]
+    for row in rows:
+        began = row.get("time")
+        table.append(
+            (
+                "=>" if row["index"] == current else "",
+                f"e{row['index']}",
+                str(row["start"]),
+                str(row["end"]),
+                size(int(row["bytes"])),
+                "" if began is None else f"{began:.3f} s",
+                "*" if row.get("checkpoint") else "",
+            )
+        )
+    columns = [column for column in range(len(table[0])) if column < 2 or any(line[column] for line in table[1:])]
+    widths = {column: max(len(line[column]) for line in table) for column in columns}
+    lines = []
+    for line in table:
+        cells = [
+            line[column].rjust(widths[column]) if 2 <= column <= 5 else line[column].ljust(widths[column])
+            for column in columns
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def change(expr: str, old: str, new: str, thread: int, name: str, code: str) -> str:
+    """`balance: 20 -> -30 at account.c:41 by thread 2 "worker"`."""
+    who = f' by thread {thread} "{name}"' if name else f" by thread {thread}"
+    return f"{expr}: {old} -> {new}{' at ' + code if code else ''}{who}"

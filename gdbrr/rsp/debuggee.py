@@ -1,0 +1,350 @@
+"""One process under one gdbserver, a leaf or the live one: its threads as GDB knows them, its registers, its runs.
+
+Runs in: the server. May call: gdbrr.rsp.upstream, gdbrr.timeline.model, /proc of the process.
+Owns: the mapping between kernel ids of this process and the ids GDB sees; when the engine of a leaf is released.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gdbrr.errors import GdbrrError
+from gdbrr.rsp.live import Live
+from gdbrr.rsp.regs import EXPEDITED, RIP, RSP, Layout
+from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
+from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
+from gdbrr.rsp.upstream import Told, Upstream
+from gdbrr.timeline.model import Interrupted, Leaf, ThreadView
+
+Wait = Callable[[Upstream], Stop]
+"""Waits for the stop of a resumed gdbserver and passes Ctrl-C on to it meanwhile."""
+
+_ENGINE = re.compile(r"/libgdbrr\.so$")
+_SYSCALL = b"\x0f\x05"
+_JUMP = 0xE9
+_END = (("replaylog", "end"),)
+
+
+@dataclass(frozen=True)
+class Fence:
+    """An end of time in the middle of a segment: the live stop a timeline was built at. The engine knows only ends
+    between operations, so the pc is a breakpoint, and `is_end` tells its last pass from earlier ones."""
+
+    pc: int
+    tick: int
+    is_end: Callable[[int], bool]
+
+
+class Debuggee:
+    """Thread ids in arguments and results are the kernel's, except where `virtual` is in the name."""
+
+    def __init__(
+        self, upstream: Upstream, told: Told, wait: Wait, leaf: Leaf | None = None, live: Live | None = None
+    ) -> None:
+        """Attach to LEAF or to LIVE."""
+        process = leaf or live
+        assert process is not None
+        self.upstream = upstream
+        self.leaf: Leaf | None = leaf
+        self.live: Live | None = live
+        self._wait = wait
+        self._views: dict[int, ThreadView] | None = None
+        self._engine: list[tuple[int, int]] | None = None
+        # INVARIANT(released-once): a standing leaf is released once before it is resumed; it stands again only
+        # behind its own trap. Releasing a running one would answer a command the engine has not been given.
+        self.standing = self.leaf is not None
+        self._fresh = self.live is not None
+        self.pid = process.pid
+        self.attach_stop = upstream.attach(process.pid, told)
+        if self.live is not None:
+            # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
+            # stop and be reported. SIGCONT ends it; neither signal is the program's or GDB's business.
+            os.kill(process.pid, signal.SIGCONT)
+
+    @property
+    def layout(self) -> Layout:
+        assert self.upstream.layout is not None
+        return self.upstream.layout
+
+    # ------------------------------------------------------------ threads
+
+    def views(self) -> dict[int, ThreadView]:
+        if self._views is None:
+            if self.leaf is not None:
+                views: Sequence[ThreadView] = self.leaf.threads()
+            else:
+                assert self.live is not None
+                views = self.live.thread_views()
+            self._views = {view.tid: view for view in views}
+        return self._views
+
+    def virtual(self, tid: int) -> int:
+        view = self.views().get(tid)
+        return view.recorded_tid if view and view.recorded_tid else tid
+
+    def real(self, virtual: int) -> int:
+        """Raises KeyError for a thread that is not in this process at this moment."""
+        for tid, view in self.views().items():
+            if (view.recorded_tid or tid) == virtual:
+                return tid
+        if virtual in self.tids() and virtual not in self.views():
+            return virtual
+        raise KeyError(virtual)
+
+    def tids(self) -> list[int]:
+        """All threads, as gdbserver has them."""
+        reply = self.upstream.request(b"qfThreadInfo")
+        found: list[int] = []
+        while reply[:1] == b"m":
+            found += [int(digits, 16) for digits in reply[1:].split(b",")]
+            reply = self.upstream.request(b"qsThreadInfo")
+        return found
+
+    def turn(self) -> int:
+        """The thread whose moment it is where the leaf stands."""
+        assert self.leaf is not None
+        for tid, view in self.views().items():
+            if view.index == self.leaf.thread:
+                return tid
+        return self.tids()[0]
+
+    def busy(self) -> int:
+        """The thread that is in the program's code, where one is."""
+        for tid, view in self.views().items():
+            if not view.in_engine:
+                return tid
+        return self.turn() if self.leaf is not None else self.tids()[0]
+
+    # ------------------------------------------------------------ registers
+
+    def _shown(self, tid: int) -> dict[str, int] | None:
+        view = self.views().get(tid)
+        return view.regs if view is not None and view.in_engine else None
+
+    def g(self, tid: int) -> bytes:
+        packet = self.upstream.g(tid)
+        shown = self._shown(tid)
+        return packet if shown is None or packet[:1] == b"E" else self.layout.substitute(packet, shown)
+
+    def p(self, tid: int, number: int) -> bytes:
+        shown = self._shown(tid)
+        digits = self.layout.shown(number, shown) if shown is not None else None
+        if digits is not None:
+            return digits
+        return self.upstream.register(tid, number) or b"E01"
+
+    def registers(self, tid: int) -> dict[str, int]:
+        return self.layout.read(self.g(tid))
+
+    def expedited(self, tid: int) -> dict[int, bytes]:
+        packet = self.g(tid)
+        return {number: self.layout.cut(packet, number) for number in EXPEDITED}
+
+    # ------------------------------------------------------------ going forward
+
+    def run_live(self, actions: Sequence[tuple[str, int | None]], held: set[Held]) -> Stop:
+        """Resume the live process just as GDB asks: ("s", tid), ("c", None), ("C0b", tid)."""
+        assert self.live is not None
+        self.upstream.sync_points(held)
+        words = [word if tid is None else f"{word}:{tid:x}" for word, tid in actions]
+        stop = self._resume(("vCont;" + ";".join(words)).encode())
+        while self._fresh and not stop.ended and stop.signal in (SIGNAL_STOP, SIGNAL_CONT):
+            stop = self._resume(("vCont;" + ";".join(words)).encode())
+        self._fresh = False
+        if self._at_trap(stop, self.live.trap_pc):
+            return dataclasses.replace(stop, reasons=_END)
+        return stop
+
+    def run_leaf(
+        self, step: int | None, signals: Sequence[tuple[int, int]], held: set[Held], fence: Fence | None = None
+    ) -> Stop:
+        """Let the leaf go on, thread STEP by one instruction or operation. Whoever's turn it is runs in any case:
+        time belongs to the demo, and a thread alone would wait for its turn for ever."""
+        assert self.leaf is not None
+        if self.standing and self.leaf.ended:
+            return Stop(SIGNAL_TRAP, self.turn(), _END)
+        landing: int | None = None
+        if step is not None:
+            landing, whole = self._operation_end(step)
+            if not whole:
+                before = self._pc(step)
+                first_bytes = self.upstream.memory(before, 1)
+                self._release(held)
+                stop = self._resume(b"vCont;" + self._verb("s", step, signals))
+                if stop.ended or self._reached_end(stop) or not self._entered_engine(stop, step):
+                    return self._told(stop)
+                landing = self._way_back(step, before, first_bytes)
+                signals = ()
+        return self._told(self._run_to(step, landing, signals, held, fence))
+
+    def materialise(self) -> None:
+        """A leaf trapped inside a segment becomes one stopped there: out of the engine's trap handler, on to the
+        very instruction. An int3 and no debug register: those may all be in use for the landing itself, and gdbserver
+        ends when a resume finds none; a resume flag left in the trap's frame would skip the breakpoint besides."""
+        assert self.leaf is not None
+        trapped = next((view for view in self.views().values() if view.trapped), None)
+        if trapped is None or self.leaf.ended:
+            return
+        pc = trapped.regs["rip"]
+        self._release({(SOFTWARE, pc, 1)})
+        stop = self._resume(b"vCont;c")
+        self.upstream.sync_points(set())
+        if stop.signal == SIGNAL_INT:
+            raise Interrupted("interrupted")
+        if stop.ended or stop.tid != trapped.tid or self._real_pc(stop) != pc:
+            raise GdbrrError(
+                f"the replay did not stop at {pc:#x} of {self.leaf.moment}", hint="try a moment before or behind it"
+            )
+
+    def _run_to(
+        self,
+        step: int | None,
+        landing: int | None,
+        signals: Sequence[tuple[int, int]],
+        held: set[Held],
+        fence: Fence | None,
+    ) -> Stop:
+        """Everybody goes on, until thread STEP is at LANDING or something else stops the leaf."""
+        assert self.leaf is not None
+        users = {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
+        own = {pc for pc in (landing, fence.pc if fence else None) if pc}
+        wanted = held | {(SOFTWARE, pc, 1) for pc in own}
+        words = b"vCont;" + self._verb("c", None, signals)
+        while True:
+            self._release(wanted)
+            stop = self._resume(words)
+            if stop.ended or self._reached_end(stop):
+                return stop
+            pc = self._real_pc(stop)
+            if pc not in own or not stop.has("swbreak", "hwbreak"):
+                return stop
+            if fence and pc == fence.pc and self.leaf.tick >= fence.tick and fence.is_end(stop.tid):
+                return dataclasses.replace(stop, reasons=_END)
+            if pc in users:
+                return stop
+            if pc == landing and stop.tid == step:
+                return dataclasses.replace(stop, reasons=())
+            # A pass that nobody asked for: over it, that thread alone, and on.
+            self.upstream.sync_points(wanted - {(SOFTWARE, pc, 1)})
+            passed = self._resume(b"vCont;s:%x" % stop.tid)
+            if passed.ended or self._reached_end(passed) or passed.signal != SIGNAL_TRAP or passed.reasons:
+                return passed
+            words = b"vCont;c"
+
+    def _release(self, wanted: set[Held]) -> None:
+        """Put breakpoints in place and tell the engine that it may go on when the process does."""
+        assert self.leaf is not None
+        self.upstream.sync_points(wanted)
+        if self.standing:
+            self.leaf.release(None)
+            self.standing = False
+
+    def _resume(self, words: bytes) -> Stop:
+        self._views = None
+        self._engine = None
+        self.upstream.resume(words)
+        stop = self._wait(self.upstream)
+        self.upstream.forget_selection()
+        if stop.ended:
+            self.upstream.pid = 0
+            self.upstream.inserted.clear()
+        return stop
+
+    def _verb(self, verb: str, thread: int | None, signals: Sequence[tuple[int, int]]) -> bytes:
+        """vCont's actions. A signal needs its thread named: of two actions for all, the last would win."""
+        words = [f"{verb.upper()}{number:02x}:{tid:x}" for tid, number in signals if thread in (None, tid)]
+        if thread is None:
+            words.append(verb)
+        elif not words:
+            words.append(f"{verb}:{thread:x}")
+        return ";".join(words).encode()
+
+    # ------------------------------------------------------------ operations
+
+    def _operation_end(self, tid: int) -> tuple[int | None, bool]:
+        """(where thread TID is when the operation it stands at is over, True); (None, False): it is at none.
+        (None, True): the operation never returns."""
+        view = self.views().get(tid)
+        if view is not None and view.in_engine and not view.trapped:
+            return view.ret_pc or None, True
+        pc = self._pc(tid)
+        if self.upstream.memory(pc, 2) == _SYSCALL:
+            return pc + 2, True
+        return None, False
+
+    def _entered_engine(self, stop: Stop, tid: int) -> bool:
+        """Whether a step of the program's code went into the engine."""
+        if stop.tid != tid or stop.signal != SIGNAL_TRAP:
+            return False
+        pc = self._real_pc(stop)
+        if self._engine is None:
+            self._engine = executable_ranges(self.pid, _ENGINE)
+        return any(start <= pc < end for start, end in self._engine)
+
+    def _way_back(self, tid: int, before: int, first_bytes: bytes) -> int:
+        """Where the program goes on, for a thread at the first instruction of the engine."""
+        if first_bytes[:1] and first_bytes[0] == _JUMP:
+            return before + 5  # a patched call site
+        stack = int.from_bytes(bytes.fromhex(self.p(tid, RSP).decode()), "little")
+        return int.from_bytes(self.upstream.memory(stack, 8), "little")
+
+    # ------------------------------------------------------------ stops
+
+    def _pc(self, tid: int) -> int:
+        return int.from_bytes(bytes.fromhex(self.p(tid, RIP).decode()), "little")
+
+    def _real_pc(self, stop: Stop) -> int:
+        digits = stop.registers.get(RIP)
+        if digits is None:
+            digits = self.upstream.register(stop.tid, RIP)
+        return int.from_bytes(bytes.fromhex(digits.decode()), "little")
+
+    def _at_trap(self, stop: Stop, trap_pc: int) -> bool:
+        """Whether STOP is the engine's own int3. gdbserver takes that for a breakpoint and sets the pc back to it,
+        so that resuming would only run into it again: step over it here."""
+        if stop.ended or stop.signal != SIGNAL_TRAP or not trap_pc:
+            return False
+        pc = self._real_pc(stop)
+        if pc == trap_pc - 1:
+            self.upstream.set_pc(stop.tid, trap_pc)
+        return pc in (trap_pc - 1, trap_pc)
+
+    def _reached_end(self, stop: Stop) -> bool:
+        assert self.leaf is not None
+        if not self.standing and self._at_trap(stop, self.leaf.trap_pc):
+            self.standing = True
+            self._views = None
+        return self.standing
+
+    def _told(self, stop: Stop) -> Stop:
+        """STOP as GDB should see it."""
+        if self.standing:
+            return Stop(SIGNAL_TRAP, self.turn(), _END)
+        if stop.signal == SIGNAL_INT and not stop.ended:
+            return dataclasses.replace(stop, tid=self.busy())
+        return stop
+
+    # ------------------------------------------------------------ the end
+
+    def end(self) -> None:
+        """Kill a leaf. The tracer goes first: a traced process is not dead before its tracer knows it."""
+        self.upstream.kill()
+        if self.leaf is not None:
+            self.leaf.drop()
+
+
+def executable_ranges(pid: int, name: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Where the code of a mapped object lies."""
+    ranges = []
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            fields = line.rstrip("\n").split(None, 5)
+            if len(fields) == 6 and "x" in fields[1] and name.search(fields[5]):
+                start, end = fields[0].split("-")
+                ranges.append((int(start, 16), int(end, 16)))
+    return ranges

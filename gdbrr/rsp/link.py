@@ -1,0 +1,114 @@
+"""The connection to GDB: a Unix socket or standard input and output.
+
+Runs in: the server. May call: gdbrr.rsp.packet.
+Owns: the bytes to and from GDB, acknowledgements, and what came in while GDB was waiting for a stop.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import time
+from collections import deque
+from collections.abc import Callable
+
+from gdbrr.errors import GdbrrError
+from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
+from gdbrr.timeline.model import Interrupted
+
+QUIET_SECONDS = 1.0
+EVERY_SECONDS = 0.5
+
+
+class Closed(GdbrrError):
+    """GDB is gone, or the server has to end."""
+
+    def __init__(self) -> None:
+        super().__init__("the connection to GDB is closed")
+
+
+class Link:
+    """`closing` tells, between any two packets, whether somebody else wants the server to end."""
+
+    def __init__(self, fd_in: int, fd_out: int, closing: Callable[[], bool] = lambda: False, wake_fd: int = -1) -> None:
+        self.fd = fd_in
+        self._out = fd_out
+        self._closing = closing
+        self.wake_fd = wake_fd
+        """Readable when it is worth asking `closing`; -1: none."""
+        self._framer = Framer()
+        self._packets: deque[bytes] = deque()
+        self._interrupted = False
+        self._last = b""
+        self.acknowledge = True
+
+    def next_packet(self) -> bytes:
+        while not self._packets:
+            select.select([self.fd, self.wake_fd] if self.wake_fd >= 0 else [self.fd], [], [])
+            self.pump()
+        return self._packets.popleft()
+
+    def pump(self) -> None:
+        """Take in what has come, without waiting."""
+        if self._closing():
+            raise Closed
+        if not select.select([self.fd], [], [], 0)[0]:
+            return
+        try:
+            data = os.read(self.fd, 1 << 16)
+        except OSError:
+            data = b""
+        if not data:
+            raise Closed
+        for event in self._framer.feed(data):
+            if event.kind is Kind.PACKET:
+                if self.acknowledge:
+                    self._write(b"+")
+                self._packets.append(event.payload)
+                # A Ctrl-C before a packet was meant for what is over by now.
+                self._interrupted = False
+            elif event.kind is Kind.INTERRUPT:
+                self._interrupted = True
+            elif event.kind is Kind.NAK and self._last:
+                self._write(self._last)
+            elif event.kind is Kind.BAD and self.acknowledge:
+                self._write(b"-")
+
+    def take_interrupt(self) -> bool:
+        """Whether GDB sent Ctrl-C since this was last asked."""
+        taken, self._interrupted = self._interrupted, False
+        return taken
+
+    def reply(self, payload: bytes) -> None:
+        self._last = frame(payload)
+        self._write(self._last)
+
+    def console(self, text: str | bytes) -> None:
+        """Text for GDB's terminal; allowed only while GDB waits for a stop."""
+        self._write(frame(b"O" + to_hex(text)))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            while data:
+                data = data[os.write(self._out, data) :]
+        except OSError:
+            raise Closed from None
+
+
+class Meter:
+    """Progress of one command: looks for Ctrl-C always, says something only when it takes long."""
+
+    def __init__(self, link: Link, speak: bool = True, deadline: float | None = None) -> None:
+        self._link = link
+        self._speak = speak
+        self._deadline = deadline
+        self._next = time.monotonic() + QUIET_SECONDS
+
+    def __call__(self, text: str, fraction: float) -> None:
+        self._link.pump()
+        now = time.monotonic()
+        if self._link.take_interrupt() or (self._deadline is not None and now > self._deadline):
+            raise Interrupted("interrupted")
+        if self._speak and now >= self._next:
+            self._next = now + EVERY_SECONDS
+            self._link.console(f"gdbrr: {text} {fraction:.0%}\n")

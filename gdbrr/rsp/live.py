@@ -1,0 +1,47 @@
+"""What the proxy needs of a process that is being recorded; no processes in here.
+
+Runs in: the server. May call: gdbrr.timeline.model.
+Owns: the Live protocol, which gdbrr.server implements and tests fake.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from gdbrr.timeline.model import Progress, ThreadView, Timeline
+
+
+class Live(Protocol):
+    """A process being recorded. It is stopped at its first instruction and traced by nobody when it is handed over."""
+
+    @property
+    def pid(self) -> int: ...
+    @property
+    def trap_pc(self) -> int:
+        """A SIGTRAP with this pc means: the recording is over as soon as the process goes on. 0 where unknown."""
+        ...
+
+    @property
+    def output_fd(self) -> int:
+        """Where the program's output can be read, for GDB's terminal; -1 where it has one of its own."""
+        ...
+
+    @property
+    def ticks(self) -> int:
+        """Operations so far."""
+        ...
+
+    def thread_views(self) -> Sequence[ThreadView]: ...
+    def timeline_at_stop(self, tid: int, regs: dict[str, int], progress: Progress | None = None) -> Timeline:
+        """The past of a process stopped by a debugger: its log so far, ending where thread TID stands now."""
+        ...
+
+    def timeline_finished(self, progress: Progress | None = None) -> Timeline:
+        """The same when the process has ended."""
+        ...
+
+    def save(self, path: str) -> None: ...
+    def close(self) -> None:
+        """End the process, if it has not, and remove what was not saved."""
+        ...

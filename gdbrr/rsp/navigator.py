@@ -1,0 +1,385 @@
+"""Where the session is in time, and how it gets elsewhere: forward by a leaf's own run, back by search and landing.
+
+Runs in: the server. May call: gdbrr.rsp.debuggee, gdbrr.rsp.reverse, a Timeline, a Live.
+Owns: the current leaf and moment, the live process, the armed target. Thread ids in results are GDB's.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from gdbrr.errors import GdbrrError
+from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
+from gdbrr.rsp.live import Live
+from gdbrr.rsp.request import Action
+from gdbrr.rsp.reverse import PointTable, Span, Target, resolve
+from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop
+from gdbrr.rsp.upstream import Pool, Told
+from gdbrr.timeline.model import Hit, Leaf, Moment, Point, Progress, Timeline
+
+_BEGIN = (("replaylog", "begin"),)
+_END = (("replaylog", "end"),)
+
+Save = Callable[[str], None]
+
+
+@dataclass
+class Session:
+    """What is debugged: a demo's timeline, or a live recording that will have one."""
+
+    timeline: Timeline | None = None
+    live: Live | None = None
+    save: Save | None = None
+    program: str = ""
+
+
+class Navigator:
+    def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait) -> None:
+        self.session = session
+        self.pool = pool
+        self.points = PointTable()
+        self.armed: Target | None = None
+        self.timeline = session.timeline
+        self.current: Debuggee | None = None
+        self.live: Debuggee | None = None
+        self.finished = False
+        """The live process has ended; its recording can be opened."""
+        self.thread = 0
+        """The thread of the last stop, in GDB's ids."""
+        self.virtual_pid = 0
+        self.approximate = False
+        self._told = told
+        self._wait = wait
+        self._moment: Moment | None = None
+        self._landed: Moment | None = None
+        self._live_thread = 0
+
+    @property
+    def recording(self) -> bool:
+        return self.live is not None and self.current is self.live
+
+    def require(self) -> Debuggee:
+        if self.current is None:
+            raise GdbrrError("no process is there any more", hint="try: run")
+        return self.current
+
+    def open(self) -> None:
+        """Stand where a session begins: a demo at its end, a live process at its first instruction."""
+        if self.session.live is not None:
+            upstream = self.pool.take()
+            self.live = self.current = Debuggee(upstream, self._told, self._wait, live=self.session.live)
+            self.thread = self.current.virtual(self.live.attach_stop.tid)
+            self.virtual_pid = self.session.live.pid
+        else:
+            self.land(self._timeline().end)
+
+    # ------------------------------------------------------------ now
+
+    def moment(self, progress: Progress | None = None) -> Moment:
+        """The current moment of a replay. A leaf that ran is found again by its tick and registers."""
+        if self._moment is None:
+            self._moment = self._locate(self.thread, progress)
+        return self._moment
+
+    def moment_known(self) -> Moment | None:
+        return self._moment
+
+    def _locate(self, thread: int, progress: Progress | None) -> Moment:
+        debuggee = self.require()
+        leaf = debuggee.leaf
+        timeline = self._timeline()
+        assert leaf is not None
+        if debuggee.standing and leaf.ended:
+            return timeline.end
+        tid = debuggee.real(thread)
+        view = debuggee.views().get(tid)
+        if view is None or (view.in_engine and not view.trapped):
+            return Moment(min(leaf.tick, timeline.end.tick))
+        tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
+        return timeline.locate(tick, view.index, debuggee.registers(tid), progress)
+
+    def span(self) -> Span:
+        timeline = self._timeline()
+        return Span(timeline.start, timeline.end, timeline.epochs)
+
+    def here(self, signal: int, reasons: tuple[tuple[str, str], ...] = ()) -> Stop:
+        """A stop at the current place."""
+        debuggee = self.require()
+        tid = debuggee.real(self.thread)
+        return Stop(signal, self.thread, reasons, debuggee.expedited(tid))
+
+    def _timeline(self) -> Timeline:
+        if self.timeline is None:
+            raise GdbrrError("there is no past yet", hint="let the program run, then go back")
+        return self.timeline
+
+    # ------------------------------------------------------------ forward
+
+    def forward(self, actions: Sequence[Action]) -> Stop:
+        debuggee = self.require()
+        self.armed = None
+        if debuggee.leaf is None:
+            return self._forward_live(debuggee, actions)
+        self.points.check_forward()
+        step = next((self._acting(action) for action in actions if action.step), None)
+        signals = [(self._acting(action), action.signal) for action in actions if action.signal]
+        over = step is not None and self.points.stepping_over(debuggee.registers(step).get("rip", 0))
+        fence = self._fence(debuggee, debuggee.leaf)
+        if (debuggee.standing and debuggee.leaf.ended) or (fence is not None and self._at(fence, debuggee)):
+            return self.here(SIGNAL_TRAP, () if over else _END)
+        self._moment = None
+        try:
+            stop = debuggee.run_leaf(step, signals, self.points.held, fence)
+        except GdbrrError:
+            if debuggee.upstream.alive:
+                raise
+            # gdbserver went down with the leaf: stand again where the leaf had started.
+            self.land(self._landed or self._timeline().start)
+            raise
+        if stop.ended:
+            # The program ended where the recording did; its process is of no use to anybody.
+            self.land(self._timeline().end)
+            return self.here(SIGNAL_TRAP, _END)
+        if over and step is not None and stop.reasons == _END:
+            stop = Stop(SIGNAL_TRAP, step)
+        return self._arrive(debuggee, stop)
+
+    def _fence(self, debuggee: Debuggee, leaf: Leaf) -> Fence | None:
+        end = self._timeline().end
+        if end.pc is None:
+            return None
+
+        def is_end(tid: int) -> bool:
+            try:
+                return self._locate(debuggee.virtual(tid), None) == end
+            except GdbrrError:  # what cannot be told apart from the end is not taken for it
+                return False
+
+        return Fence(end.pc, end.tick, is_end)
+
+    def _at(self, fence: Fence, debuggee: Debuggee) -> bool:
+        """Whether the leaf is at the end already; its moment is looked for only where it can be."""
+        assert debuggee.leaf is not None
+        tid = debuggee.real(self.thread)
+        return (
+            debuggee.leaf.tick >= fence.tick
+            and debuggee.registers(tid).get("rip") == fence.pc
+            and (self._moment == self._timeline().end or fence.is_end(tid))
+        )
+
+    def _forward_live(self, debuggee: Debuggee, actions: Sequence[Action]) -> Stop:
+        if self.timeline is not None:
+            # What was built at the last stop does not hold what happens now.
+            self.timeline.close()
+            self.timeline = None
+        words = []
+        for action in actions:
+            word = "s" if action.step else "c"
+            if action.signal:
+                word = f"{word.upper()}{action.signal:02x}"
+            named = action.thread is not None and action.thread.exact
+            # Of two actions for all threads the last wins: a signal is for the thread that got it.
+            words.append((word, self._acting(action) if named or action.signal or action.step else None))
+            if action.signal and not named and not action.step:
+                words.append(("c", None))
+        stop = debuggee.run_live(words, self.points.held)
+        if stop.ended:
+            self.finished = True
+            self.current = self.live = None
+            self.pool.give(debuggee.upstream)
+            return stop
+        return self._arrive(debuggee, stop)
+
+    def _acting(self, action: Action) -> int:
+        """The kernel id of the thread an action is for."""
+        virtual = action.thread.tid if action.thread is not None and action.thread.exact else self.thread
+        return self.require().real(virtual)
+
+    def _arrive(self, debuggee: Debuggee, stop: Stop) -> Stop:
+        self.thread = debuggee.virtual(stop.tid)
+        return dataclasses.replace(stop, tid=self.thread, registers=debuggee.expedited(stop.tid))
+
+    # ------------------------------------------------------------ back
+
+    def reverse_continue(self, progress: Progress | None = None) -> Stop:
+        """To the target a command armed, or to the last breakpoint or watchpoint hit before now."""
+        target, self.armed = self.armed, None
+        if target is not None and target.live:
+            return self._return_live()
+        self._leave_live(progress)
+        if target is not None and not target.points:
+            return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
+        points = list(target.points) if target is not None else self.points.for_search()
+        hit = self._search(points, target.count if target is not None else 1, progress)
+        if hit is None:
+            return self._begin(progress)
+        self.land(hit.moment, progress, hit.thread)
+        reasons = self.points.reasons(hit)
+        return self.here(SIGNAL_TRAP if reasons or target is None else SIGNAL_NONE, reasons)
+
+    def reverse_step(self, thread: int, progress: Progress | None = None) -> Stop:
+        """One instruction or operation back in THREAD, or in the thread of the last stop (0)."""
+        self.armed = None
+        self._leave_live(progress)
+        if thread in (0, self.thread):
+            now = self.moment(progress)
+        else:
+            now = self._locate(thread, progress)
+        before = self._timeline().previous(now, progress)
+        if before is None:
+            return self._begin(progress)
+        self.land(before, progress)
+        return self.here(SIGNAL_TRAP)
+
+    def _now_for(self, target: Target, progress: Progress | None) -> Moment:
+        """Finding the moment costs a replay of the segment; only a relative target needs it."""
+        return self.moment(progress) if target.epochs_back is not None else self._timeline().start
+
+    def _search(self, points: Sequence[Point], count: int, progress: Progress | None) -> Hit | None:
+        if not points:
+            return None
+        hit = None
+        before = self.moment(progress)
+        for _ in range(count):
+            hit = self._timeline().last_hit(points, before, progress)
+            if hit is None:
+                return None
+            before = hit.moment
+        return hit
+
+    def _begin(self, progress: Progress | None) -> Stop:
+        start = self._timeline().start
+        if self._moment != start:
+            self.land(start, progress)
+        return self.here(SIGNAL_TRAP, _BEGIN)
+
+    def _go(self, moment: Moment, progress: Progress | None) -> Stop:
+        self.land(moment, progress)
+        return self.here(SIGNAL_NONE)
+
+    # ------------------------------------------------------------ landing
+
+    def land(self, moment: Moment, progress: Progress | None = None, thread_index: int | None = None) -> None:
+        """Put a new leaf at MOMENT under a gdbserver. The old one stays until the new one is known to be right."""
+        leaf = self._timeline().seek(moment, progress)
+        upstream = None
+        try:
+            upstream = self.pool.take()
+            debuggee = Debuggee(upstream, self._told, self._wait, leaf=leaf)
+            debuggee.materialise()
+            thread = self._verify(debuggee, leaf, thread_index)
+        except BaseException:
+            if upstream is not None:
+                with contextlib.suppress(GdbrrError):
+                    upstream.kill()
+                self.pool.give(upstream)
+            leaf.drop()
+            raise
+        self._discard()
+        self.current = debuggee
+        self.thread = thread
+        self._moment = self._landed = leaf.moment
+        self.approximate = leaf.moment != moment
+        if not self.virtual_pid:
+            self.virtual_pid = min(
+                (view for view in debuggee.views().values()), key=lambda view: view.index
+            ).recorded_tid
+
+    def _verify(self, debuggee: Debuggee, leaf: Leaf, thread_index: int | None) -> int:
+        """The thread of the landing, if it stands where the moment says."""
+        wanted = leaf.thread if thread_index is None else thread_index
+        tid = next((tid for tid, view in debuggee.views().items() if view.index == wanted), debuggee.turn())
+        pc = leaf.moment.pc
+        if pc is not None and not leaf.ended:
+            tid = debuggee.turn()
+            found = debuggee.registers(tid).get("rip")
+            if found != pc:
+                raise GdbrrError(
+                    f"the replay stands at {found or 0:#x} instead of at {leaf.moment}",
+                    hint="try a moment before or behind it",
+                )
+        return debuggee.virtual(tid)
+
+    def _discard(self) -> None:
+        """End the current leaf; the live process is no leaf."""
+        old, self.current = self.current, None
+        if old is not None and old is not self.live:
+            with contextlib.suppress(GdbrrError):  # a gdbserver that is gone has nothing to kill
+                old.upstream.kill()
+            if old.leaf is not None:
+                old.leaf.drop()
+            self.pool.give(old.upstream)
+
+    # ------------------------------------------------------------ the live process
+
+    def _leave_live(self, progress: Progress | None) -> None:
+        """From the process that is being recorded into its past. It stays stopped where it is."""
+        if not self.recording:
+            return
+        assert self.live is not None and self.live.live is not None
+        if self.timeline is None:
+            # Breakpoints are bytes in its memory, and no part of what it did.
+            self.live.upstream.sync_points(set())
+            tid = self.live.real(self.thread)
+            self.timeline = self.live.live.timeline_at_stop(tid, self.live.registers(tid), progress)
+        self._live_thread = self.thread
+        self.land(self.timeline.end, progress)
+
+    def _return_live(self) -> Stop:
+        if self.live is None:
+            raise GdbrrError("nothing is being recorded", hint="try: rr-start")
+        if not self.recording:
+            self._discard()
+            self.current = self.live
+            self.thread = self._live_thread
+            self._moment = None
+            self.approximate = False
+        return self.here(SIGNAL_NONE)
+
+    def open_finished(self, progress: Progress | None = None) -> None:
+        """After the live process has ended: stand at the end of its recording."""
+        if not self.finished or self.session.live is None:
+            raise GdbrrError("no recording has ended", hint="let the program run to its end first")
+        if self.timeline is None:
+            self.timeline = self.session.live.timeline_finished(progress)
+        self.land(self.timeline.end, progress)
+
+    # ------------------------------------------------------------ ends
+
+    def restart(self, progress: Progress | None = None) -> Stop:
+        if self.timeline is None:
+            raise GdbrrError("the program that is being recorded cannot be restarted", hint="try: rr-start")
+        self.land(self.timeline.start, progress)
+        return self.here(SIGNAL_TRAP)
+
+    def kill(self) -> None:
+        """What GDB calls its inferior: the leaf, and the live process if that is the one."""
+        if self.recording:
+            assert self.live is not None
+            self.live.upstream.kill()
+            self.pool.give(self.live.upstream)
+            self.current = self.live = None
+            self.finished = True
+        else:
+            self._discard()
+
+    def detach(self) -> None:
+        """The live process goes on alone, still recording."""
+        if self.recording:
+            assert self.live is not None
+            self.live.upstream.sync_points(set())
+            self.live.upstream.detach()
+            self.current = self.live = None
+
+    def close(self) -> None:
+        self._discard()
+        if self.live is not None:
+            with contextlib.suppress(GdbrrError):
+                self.live.upstream.kill()
+        if self.timeline is not None:
+            self.timeline.close()
+        if self.session.live is not None:
+            self.session.live.close()

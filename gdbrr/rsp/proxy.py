@@ -1,0 +1,396 @@
+"""The conversation with one GDB: every request it may make, answered or passed on.
+
+Runs in: the server, on its only thread. May call: gdbrr.rsp.*, gdbrr.timeline.model.
+Owns: GDB's side of the session: features, selected threads, ids. Time is gdbrr.rsp.navigator's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import select
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gdbrr.errors import GdbrrError
+from gdbrr.rsp import calls, stop
+from gdbrr.rsp import request as rq
+from gdbrr.rsp.debuggee import Debuggee
+from gdbrr.rsp.link import Closed, Link, Meter
+from gdbrr.rsp.navigator import Navigator, Session
+from gdbrr.rsp.packet import error_text, escape, to_hex
+from gdbrr.rsp.request import ALL, ThreadId
+from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
+from gdbrr.rsp.upstream import Pool, Told, Upstream
+from gdbrr.timeline.model import Interrupted
+
+_PASSED_FEATURES = (
+    *("PacketSize=", "QPassSignals+", "QProgramSignals+", "swbreak+", "hwbreak+", "augmented-libraries"),
+    *(f"qXfer:{name}:read+" for name in ("auxv", "features", "libraries-svr4", "exec-file", "threads", "siginfo")),
+)
+_OWN_FEATURES = ("ReverseContinue+", "ReverseStep+", "QStartNoAckMode+", "vContSupported+", "multiprocess+")
+
+_READ_ONLY = "the past is read-only: registers and memory cannot be changed in a replay"
+
+
+class Over(Exception):
+    """The session has come to its end in good order."""
+
+
+class Proxy:
+    def __init__(self, link: Link, session: Session) -> None:
+        self._link = link
+        self._pool = Pool()
+        self._told = Told()
+        self._live = session.live
+        self.navigator = Navigator(session, self._pool, self._told, self._wait)
+        self._features: frozenset[str] = frozenset()
+        self._general = 0
+        self._continue = ThreadId(ALL)
+        self._extended = False
+
+    def open(self) -> None:
+        """Bring up the first process, before GDB asks for it."""
+        self.navigator.open()
+
+    def run(self) -> None:
+        """Until GDB leaves. Leaves, gdbservers and the live process end with it."""
+        try:
+            while True:
+                payload = self._link.next_packet()
+                request = rq.parse(payload)
+                reply = self._answer(request)
+                if reply is not None:
+                    self._link.reply(reply)
+                if isinstance(request, rq.NoAck):
+                    self._link.acknowledge = False
+                if isinstance(request, rq.Detach) or (isinstance(request, rq.Kill) and not self._extended):
+                    return
+        except (Closed, Over):
+            return
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        try:
+            self.navigator.close()
+        finally:
+            self._pool.close()
+
+    def _answer(self, request: rq.Request) -> bytes | None:
+        handler: Callable[[Any], bytes | None] | None = _HANDLERS.get(type(request))
+        if handler is None:
+            return b""
+        try:
+            return handler(self, request)  # type: ignore[call-arg]
+        except Closed:
+            raise
+        except GdbrrError as error:
+            return error_text(str(error))
+        except KeyError:
+            return b"E03"  # a thread that is not there at this moment
+
+    def _wait(self, upstream: Upstream) -> Stop:
+        """Until UPSTREAM's process stops; meanwhile Ctrl-C goes to it, and the program's output to GDB."""
+
+        def look() -> bool:
+            self._link.pump()
+            if self._link.take_interrupt():
+                upstream.interrupt()
+            return True
+
+        look()
+        output = self._live.output_fd if self._live is not None and self.navigator.recording else -1
+        others: dict[int, Callable[[], bool]] = {self._link.fd: look, self._link.wake_fd: look}
+        if output >= 0:
+            others[output] = lambda: self._relay(output)
+        others.pop(-1, None)
+        stopped = upstream.wait_stop(others)
+        while output >= 0 and select.select([output], [], [], 0)[0] and self._relay(output):
+            continue
+        return stopped
+
+    def _relay(self, fd: int) -> bool:
+        """The live program's output onto GDB's terminal."""
+        try:
+            data = os.read(fd, 4096)
+        except OSError:  # a terminal whose other side is closed
+            return False
+        if data:
+            self._link.console(data)
+        return bool(data)
+
+    # ------------------------------------------------------------ threads
+
+    def _thread(self, tid: int) -> ThreadId:
+        return ThreadId(tid, self.navigator.virtual_pid)
+
+    def _wire(self, tid: int) -> bytes:
+        return self._thread(tid).wire("multiprocess+" in self._features)
+
+    def _selected(self) -> tuple[Debuggee, int]:
+        """The process, and the kernel id of the thread that `g` and `m` are about."""
+        debuggee = self.navigator.require()
+        return debuggee, debuggee.real(self._general or self.navigator.thread)
+
+    def _set_thread(self, request: rq.SetThread) -> bytes:
+        if request.purpose == "g":
+            tid = request.thread.tid if request.thread.exact else 0
+            if tid:
+                self.navigator.require().real(tid)
+            self._general = tid
+        elif request.purpose == "c":
+            self._continue = request.thread
+        else:
+            return b""
+        return b"OK"
+
+    def _alive(self, request: rq.Alive) -> bytes:
+        self.navigator.require().real(request.thread.tid)
+        return b"OK"
+
+    def _thread_list(self, request: rq.ThreadList) -> bytes:
+        if not request.first:
+            return b"l"
+        debuggee = self.navigator.require()
+        return b"m" + b",".join(self._wire(debuggee.virtual(tid)) for tid in debuggee.tids())
+
+    def _threads_xml(self) -> bytes:
+        """gdbserver's list with GDB's ids. The core a thread runs on is no fact of the recording."""
+        debuggee = self.navigator.require()
+        text = re.sub(rb' core="[^"]*"', b"", debuggee.upstream.transfer("threads", b""))
+
+        def renamed(match: re.Match[bytes]) -> bytes:
+            tid = ThreadId.parse(match[1]).tid
+            return b'id="%b"' % self._wire(debuggee.virtual(tid))
+
+        return re.sub(rb'id="(p?[0-9a-f.]+)"', renamed, text)
+
+    def _current_thread(self, request: rq.CurrentThread) -> bytes:
+        self.navigator.require()
+        return b"QC" + self._wire(self.navigator.thread)
+
+    def _thread_extra(self, request: rq.ThreadExtra) -> bytes:
+        debuggee = self.navigator.require()
+        return debuggee.upstream.request(b"qThreadExtraInfo,%x" % debuggee.real(request.thread.tid))
+
+    def _tls(self, request: rq.TlsAddress) -> bytes:
+        debuggee = self.navigator.require()
+        return debuggee.upstream.request(b"qGetTLSAddr:%x,%b" % (debuggee.real(request.thread.tid), request.rest))
+
+    # ------------------------------------------------------------ the session
+
+    def _supported(self, request: rq.Supported) -> bytes:
+        self._features = request.features
+        theirs = self.navigator.require().upstream.features
+        features = [feature for feature in theirs if feature.startswith(_PASSED_FEATURES)]
+        features += _OWN_FEATURES
+        if "error-message+" in request.features:
+            features.append("error-message+")
+        return ";".join(features).encode()
+
+    def _extend(self, request: rq.Extended) -> bytes:
+        self._extended = True
+        return b"OK"
+
+    def _non_stop(self, request: rq.NonStop) -> bytes:
+        return b"OK" if not request.on else error_text("replays stop as a whole. Try: set non-stop off")
+
+    def _pass_signals(self, request: rq.PassSignals) -> bytes:
+        self._told.pass_signals = request.signals
+        self.navigator.require().upstream.tell_signals(self._told)
+        return b"OK"
+
+    def _program_signals(self, request: rq.ProgramSignals) -> bytes:
+        self._told.program_signals = request.payload
+        return self.navigator.require().upstream.request(request.payload)
+
+    def _symbol(self, request: rq.Symbol) -> bytes:
+        """Pass the questions on, and keep the answers for the gdbservers to come."""
+        if request.name:
+            self._told.symbols[request.name] = request.value
+        self._told.symbols_offered = True
+        return self.navigator.require().upstream.request(request.payload)
+
+    def _attached(self, request: rq.Attached) -> bytes:
+        # "Attached" would make GDB detach from the process at its end instead of killing it.
+        return b"0"
+
+    def _restart(self, request: rq.Restart) -> bytes | None:
+        reply = self._stopped(self.navigator.restart())
+        return reply if request.wants_reply else None
+
+    def _attach(self, request: rq.Attach) -> bytes:
+        """GDB without an inferior, extended: it gets the process that is there, under the id it asks for."""
+        self.navigator.virtual_pid = request.pid
+        return self._stopped(self.navigator.here(SIGNAL_NONE))
+
+    def _kill(self, request: rq.Kill) -> bytes | None:
+        self.navigator.kill()
+        return b"OK" if request.wants_reply else None
+
+    def _detach(self, request: rq.Detach) -> bytes:
+        self.navigator.detach()
+        return b"OK"
+
+    def _host_file(self, request: rq.HostFile) -> bytes:
+        """Files of this machine, as gdbserver serves them; what GDB takes for the process's own is the leaf's."""
+        payload = request.payload
+        current = self.navigator.current
+        if request.operation == b"setfs":
+            payload = b"vFile:setfs:0"
+        elif request.operation == b"open" and current is not None:
+            path, comma, rest = request.arguments.partition(b",")
+            name = bytes.fromhex(path.decode("ascii", "replace"))
+            payload = b"vFile:open:" + to_hex(self._proc_path(current, name)) + comma + rest
+        elif request.operation in (b"pwrite", b"unlink"):
+            return b"F-1,1e"  # EROFS
+        return self._pool.files().request(payload)
+
+    def _proc_path(self, current: Debuggee, name: bytes) -> bytes:
+        """/proc/PID/... and /proc/PID/task/TID/... with the kernel's ids."""
+        match = re.fullmatch(rb"/proc/(\d+)((?:/task/(\d+))?)(/.*)?", name)
+        if not match or int(match[1]) != self.navigator.virtual_pid:
+            return name
+        task = b""
+        if match[3]:
+            try:
+                task = b"/task/%d" % current.real(int(match[3]))
+            except KeyError:
+                task = match[2]
+        return b"/proc/%d%b%b" % (current.pid, task, match[4] or b"")
+
+    def _transfer(self, request: rq.Transfer) -> bytes:
+        if request.object == "threads":
+            data = self._threads_xml()
+        elif request.object == "exec-file":
+            data = os.fsencode(os.readlink(f"/proc/{self.navigator.require().pid}/exe"))
+        elif request.object in ("auxv", "features", "libraries-svr4", "siginfo"):
+            debuggee, tid = self._selected()
+            debuggee.upstream.select_thread(tid)
+            window = b"%x,%x" % (request.offset, request.length)
+            return debuggee.upstream.request(b"qXfer:%b:read:%b:%b" % (request.object.encode(), request.annex, window))
+        else:
+            return b""
+        # Escaping may double it, and GDB's buffer is meant for what it asked for.
+        part = data[request.offset : request.offset + max(request.length // 2, 1)]
+        more = request.offset + len(part) < len(data)
+        return (b"m" if more else b"l") + escape(part)
+
+    # ------------------------------------------------------------ registers and memory
+
+    def _read_registers(self, request: rq.ReadRegisters) -> bytes:
+        debuggee, tid = self._selected()
+        return debuggee.g(tid)
+
+    def _read_register(self, request: rq.ReadRegister) -> bytes:
+        debuggee, tid = self._selected()
+        return debuggee.p(tid, request.number)
+
+    def _write_registers(self, request: rq.WriteRegisters) -> bytes:
+        debuggee, tid = self._selected()
+        if debuggee.leaf is not None:
+            raise GdbrrError(_READ_ONLY)
+        debuggee.upstream.select_thread(tid)
+        return debuggee.upstream.request(request.payload)
+
+    def _read_memory(self, request: rq.ReadMemory) -> bytes:
+        debuggee, _ = self._selected()
+        return debuggee.upstream.request(b"m%x,%x" % (request.addr, request.length))
+
+    def _write_memory(self, request: rq.WriteMemory) -> bytes:
+        debuggee, _ = self._selected()
+        if request.length == 0:
+            return b"OK"  # GDB asks whether X packets are known
+        if debuggee.leaf is not None:
+            raise GdbrrError(_READ_ONLY)
+        return debuggee.upstream.request(request.payload)
+
+    def _search_memory(self, request: rq.SearchMemory) -> bytes:
+        debuggee, _ = self._selected()
+        return debuggee.upstream.request(request.payload, timeout=120)
+
+    def _breakpoint(self, request: rq.Breakpoint) -> bytes:
+        if request.type == 3:
+            return b""  # x86 cannot watch reads alone: GDB asks for reads and writes then
+        self.navigator.points.change(request.insert, (request.type, request.addr, request.kind))
+        return b"OK"
+
+    # ------------------------------------------------------------ moving
+
+    def _resume(self, request: rq.Resume) -> bytes:
+        actions: Sequence[rq.Action] = request.actions
+        if request.legacy:
+            actions = [rq.Action(action.step, action.signal, self._continue) for action in actions]
+        return self._move(lambda meter: self.navigator.forward(actions))
+
+    def _reverse_continue(self, request: rq.ReverseContinue) -> bytes:
+        return self._move(self.navigator.reverse_continue)
+
+    def _reverse_step(self, request: rq.ReverseStep) -> bytes:
+        thread = self._continue.tid if self._continue.exact else 0
+        return self._move(lambda meter: self.navigator.reverse_step(thread, meter))
+
+    def _move(self, move: Callable[[Meter], Stop]) -> bytes:
+        """What fails leaves everything where it was, with a word on GDB's terminal."""
+        try:
+            return self._stopped(move(Meter(self._link)))
+        except Closed:
+            raise
+        except Interrupted:
+            return self._stopped(self.navigator.here(SIGNAL_INT))
+        except GdbrrError as error:
+            self._link.console(f"gdbrr: {error}\n")
+            return self._stopped(self.navigator.here(SIGNAL_NONE))
+
+    def _stopped(self, where: Stop) -> bytes:
+        self._general = 0 if where.ended else where.tid
+        return stop.render(where, self._thread(where.tid), self._features)
+
+    def _stop_reason(self, request: rq.StopReason) -> bytes:
+        if self.navigator.current is None:
+            return b"W00"
+        return self._stopped(self.navigator.here(stop.SIGNAL_TRAP))
+
+    def _custom(self, request: rq.Custom) -> bytes:
+        reply = calls.answer(self.navigator, self._link, request.body)
+        return to_hex(json.dumps(reply, separators=(",", ":")))
+
+
+_HANDLERS: dict[type[rq.Request], Callable[..., bytes | None]] = {
+    rq.Alive: Proxy._alive,
+    rq.Attach: Proxy._attach,
+    rq.Attached: Proxy._attached,
+    rq.Breakpoint: Proxy._breakpoint,
+    rq.CurrentThread: Proxy._current_thread,
+    rq.Custom: Proxy._custom,
+    rq.Detach: Proxy._detach,
+    rq.Extended: Proxy._extend,
+    rq.HostFile: Proxy._host_file,
+    rq.Kill: Proxy._kill,
+    rq.Malformed: lambda self, request: b"E01",
+    rq.NoAck: lambda self, request: b"OK",
+    rq.NonStop: Proxy._non_stop,
+    rq.PassSignals: Proxy._pass_signals,
+    rq.ProgramSignals: Proxy._program_signals,
+    rq.ReadMemory: Proxy._read_memory,
+    rq.ReadRegister: Proxy._read_register,
+    rq.ReadRegisters: Proxy._read_registers,
+    rq.Restart: Proxy._restart,
+    rq.Resume: Proxy._resume,
+    rq.ResumeKinds: lambda self, request: b"vCont;c;C;s;S",
+    rq.ReverseContinue: Proxy._reverse_continue,
+    rq.ReverseStep: Proxy._reverse_step,
+    rq.SearchMemory: Proxy._search_memory,
+    rq.SetThread: Proxy._set_thread,
+    rq.StopReason: Proxy._stop_reason,
+    rq.Supported: Proxy._supported,
+    rq.Symbol: Proxy._symbol,
+    rq.ThreadExtra: Proxy._thread_extra,
+    rq.ThreadList: Proxy._thread_list,
+    rq.TlsAddress: Proxy._tls,
+    rq.Transfer: Proxy._transfer,
+    rq.WriteMemory: Proxy._write_memory,
+    rq.WriteRegisters: Proxy._write_registers,
+}

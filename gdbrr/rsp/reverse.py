@@ -1,0 +1,183 @@
+"""What `bc` and an armed command look for, and what GDB is told when it is found; decisions only, no processes.
+
+Runs in: the server and tests. May call: gdbrr.timeline.model, gdbrr.errors.
+Owns: the breakpoints GDB has inserted, how they become points of a search, and the target of the next `bc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gdbrr.errors import GdbrrError
+from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind
+
+SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
+"""The digit of Z and z packets."""
+
+HARDWARE_SLOTS = 4
+"""Debug registers of an x86 thread."""
+
+Held = tuple[int, int, int]
+"""(type, address, kind) as in a Z packet: kind is the length of a watched region."""
+
+
+class PointTable:
+    """The breakpoints GDB wants now. It takes all out at a stop and puts them in again before it resumes."""
+
+    def __init__(self) -> None:
+        self.held: set[Held] = set()
+        self._seen: set[int] = set()
+
+    def change(self, insert: bool, held: Held) -> None:
+        (self.held.add if insert else self.held.discard)(held)
+        if insert and held[0] in (SOFTWARE, HARDWARE):
+            self._seen.add(held[1])
+
+    def stepping_over(self, pc: int) -> bool:
+        """Whether a step from PC may be GDB getting over a breakpoint there, which it leaves out for the step.
+
+        Such a step must not be answered with the end of history: GDB 13.1 keeps the step-over in progress for ever
+        then, and its next command hangs. A step that went nowhere makes it resume, and that meets the end.
+        """
+        return pc in self._seen and not {(SOFTWARE, pc, 1), (HARDWARE, pc, 1)} & self.held
+
+    def for_search(self) -> list[Point]:
+        """The same as points of a search backwards.
+
+        GDB drops a watch stop whose value is the one it holds, so writes of an equal value are no hits.
+        """
+        points = set()
+        for kind, addr, length in self.held:
+            if kind in (SOFTWARE, HARDWARE):
+                points.add(Point(PointKind.EXEC, addr))
+            elif kind == WATCH:
+                points.add(Point(PointKind.CHANGE, addr, length))
+            else:
+                points.add(Point(PointKind.ACCESS, addr, length))
+        return sorted(points, key=lambda point: (point.addr, point.kind.value, point.length))
+
+    def check_forward(self) -> None:
+        """Refuse what the CPU cannot watch: gdbserver would only find out when it resumes, and end."""
+        needed = sum(slots(held) for held in self.held)
+        if needed > HARDWARE_SLOTS:
+            raise GdbrrError(
+                f"going forward these watchpoints need {needed} debug registers and the CPU has {HARDWARE_SLOTS}",
+                hint="delete some, or go backwards: reverse-continue watches any number and size",
+            )
+
+    def reasons(self, hit: Hit) -> tuple[tuple[str, str], ...]:
+        """Why GDB should say it stopped at HIT: nothing, unless a breakpoint of its own is the reason."""
+        point = hit.point
+        for kind, addr, length in sorted(self.held):
+            if point.kind is PointKind.EXEC:
+                if addr == point.addr and kind in (SOFTWARE, HARDWARE):
+                    return (("swbreak" if kind == SOFTWARE else "hwbreak", ""),)
+            elif (addr, length) == (point.addr, point.length) and kind >= WATCH:
+                name = {WATCH: "watch", READ_WATCH: "rwatch", ACCESS_WATCH: "awatch"}[kind]
+                return ((name, f"{addr:x}"),)
+        return ()
+
+
+def slots(held: Held) -> int:
+    """Debug registers that a breakpoint takes: a region is cut into aligned pieces of 1, 2, 4 and 8 bytes."""
+    kind, addr, length = held
+    if kind == SOFTWARE:
+        return 0
+    if kind == HARDWARE:
+        return 1
+    count = 0
+    if length > 8 * (HARDWARE_SLOTS + 1):
+        return length // 8
+    while length > 0:
+        size = next(size for size in (8, 4, 2, 1) if size <= length and addr % size == 0)
+        addr, length, count = addr + size, length - size, count + 1
+    return count
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a timeline reaches over, as far as decisions need it."""
+
+    start: Moment
+    end: Moment
+    epochs: Sequence[Epoch]
+
+
+@dataclass(frozen=True)
+class Target:
+    """What the next `bc` does instead of going to the last breakpoint. Exactly one of the fields is set."""
+
+    moment: Moment | None = None
+    epoch: int | None = None
+    epochs_back: int | None = None
+    percent: float | None = None
+    start: bool = False
+    end: bool = False
+    live: bool = False
+    points: tuple[Point, ...] = ()
+    count: int = 1
+
+
+def parse_target(body: dict[str, Any]) -> Target:
+    """The target of an `arm` request."""
+    try:
+        if "moment" in body:
+            return Target(moment=Moment.parse(str(body["moment"])))
+        if "epoch" in body:
+            return Target(epoch=int(body["epoch"]))
+        if "epochs_back" in body:
+            return Target(epochs_back=_at_least(1, int(body["epochs_back"]), "epochs_back"))
+        if "percent" in body:
+            return Target(percent=float(body["percent"]))
+        if "where" in body:
+            return {"start": Target(start=True), "end": Target(end=True), "live": Target(live=True)}[body["where"]]
+        if body.get("points"):
+            points = tuple(_point(item) for item in body["points"])
+            return Target(points=points, count=_at_least(1, int(body.get("count", 1)), "count"))
+    except (KeyError, TypeError, ValueError) as error:
+        raise GdbrrError(f"that is no target: {body}", hint=f"what is wrong: {error!r}") from None
+    raise GdbrrError(f"that is no target: {body}", hint="name a moment, epoch, epochs_back, percent, where or points")
+
+
+def resolve(target: Target, span: Span, now: Moment) -> Moment:
+    """The moment a target without points means, seen from NOW."""
+    if target.moment is not None:
+        moment = target.moment
+        if not span.start.tick <= moment.tick <= span.end.tick:
+            raise GdbrrError(f"moment {moment} is not in this demo", hint=f"it goes from {span.start} to {span.end}")
+        return moment
+    if target.epoch is not None:
+        by_index = {epoch.index: epoch for epoch in span.epochs}
+        if target.epoch not in by_index:
+            raise GdbrrError(f"there is no epoch e{target.epoch}", hint=f"this demo has {len(by_index)} of them")
+        return Moment(by_index[target.epoch].start)
+    if target.epochs_back is not None:
+        return epoch_before(span, now, target.epochs_back)
+    if target.percent is not None:
+        if not 0 <= target.percent <= 100:
+            raise GdbrrError(f"{target.percent:g}% is not in this demo", hint="a percentage goes from 0 to 100")
+        if target.percent == 100:
+            return span.end
+        return Moment(span.start.tick + int((span.end.tick - span.start.tick) * target.percent / 100))
+    return span.end if target.end else span.start
+
+
+def epoch_before(span: Span, now: Moment, count: int) -> Moment:
+    """The COUNT-th epoch start before NOW; the start of the demo where there are not that many."""
+    passed = [epoch.start for epoch in span.epochs if (epoch.start, False) < (now.tick, now.pc is not None)]
+    return Moment(passed[-count]) if count <= len(passed) else span.start
+
+
+def _at_least(least: int, number: int, name: str) -> int:
+    if number < least:
+        raise ValueError(f"{name} is less than {least}")
+    return number
+
+
+def _point(item: dict[str, Any]) -> Point:
+    addr, length = int(item["addr"]), int(item.get("length", 1))
+    if not 0 <= addr < 1 << 64 or not 1 <= length <= 1 << 20:
+        raise ValueError("address or length out of range")
+    return Point(PointKind[str(item["kind"]).upper()], addr, length)

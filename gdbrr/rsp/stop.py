@@ -1,0 +1,82 @@
+"""Stop replies: gdbserver's, and those GDB is given; pure.
+
+Runs in: the server and tests. May call: gdbrr.rsp.request.
+Owns: the shape of T, S, W and X packets.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from gdbrr.rsp.request import ThreadId
+
+SIGNAL_NONE = 0
+SIGNAL_INT = 2
+SIGNAL_TRAP = 5
+SIGNAL_SYS = 12
+SIGNAL_STOP = 17
+SIGNAL_CONT = 19
+"""In GDB's own numbers, which are not the kernel's."""
+
+WATCHES = ("watch", "rwatch", "awatch")
+
+
+@dataclass(frozen=True)
+class Stop:
+    """A process stopped, or ended."""
+
+    signal: int = SIGNAL_TRAP
+    tid: int = 0
+    reasons: tuple[tuple[str, str], ...] = ()
+    """What GDB is told beyond the signal: ("watch", "4010"), ("swbreak", ""), ("replaylog", "end")."""
+    registers: dict[int, bytes] = field(default_factory=dict, compare=False)
+    """Expedited registers: number, and value as hexadecimal digits in target order."""
+    ended: bytes = b""
+    """The whole W or X packet of a process that is no more."""
+
+    def has(self, *names: str) -> bool:
+        return any(name in names for name, _ in self.reasons)
+
+    @property
+    def exit_status(self) -> int | None:
+        match = re.match(rb"W([0-9a-fA-F]+)", self.ended)
+        return int(match[1], 16) if match else None
+
+
+def parse(payload: bytes) -> Stop:
+    """A stop reply of gdbserver, run lengths undone. Raises ValueError when it is none."""
+    if payload[:1] in (b"W", b"X"):
+        return Stop(ended=payload.partition(b";")[0])
+    if payload[:1] == b"S":
+        return Stop(int(payload[1:3], 16))
+    if payload[:1] != b"T":
+        raise ValueError(f"not a stop reply: {payload[:60]!r}")
+    tid = 0
+    reasons: list[tuple[str, str]] = []
+    registers: dict[int, bytes] = {}
+    for part in payload[3:].split(b";"):
+        name, _, value = part.partition(b":")
+        if name == b"thread":
+            tid = ThreadId.parse(value).tid
+        elif re.fullmatch(rb"[0-9a-fA-F]+", name) and name != b"core":
+            registers[int(name, 16)] = value
+        elif name in (b"swbreak", b"hwbreak", b"library", b"watch", b"rwatch", b"awatch"):
+            reasons.append((name.decode(), value.decode()))
+    return Stop(int(payload[1:3], 16), tid, tuple(reasons), registers)
+
+
+def render(stop: Stop, thread: ThreadId, features: frozenset[str]) -> bytes:
+    """The packet GDB gets. FEATURES are those of its own qSupported: it is told no reason it does not know."""
+    if stop.ended:
+        if "multiprocess+" in features and thread.pid is not None:
+            return stop.ended + b";process:%x" % thread.pid
+        return stop.ended
+    out = b"T%02x" % stop.signal
+    for name, value in stop.reasons:
+        if name in ("swbreak", "hwbreak") and f"{name}+" not in features:
+            continue
+        out += f"{name}:{value};".encode()
+    for number, digits in sorted(stop.registers.items()):
+        out += b"%02x:%b;" % (number, digits)
+    return out + b"thread:%b;" % thread.wire("multiprocess+" in features)

@@ -1,0 +1,61 @@
+"""What tests may need of the machine, and which skips are therefore expected.
+
+Runs in: pytest. May call: gdbrr's own probes, and PATH.
+Owns: the list of needs. A skip for any other reason is unexpected; with CI=true it fails.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from gdbrr.launch import probes
+
+PREFIX = "this machine has no "
+
+
+@dataclass(frozen=True)
+class Need:
+    what: str
+    met: Callable[[], bool]
+    by_setup: bool
+    """Installed by `.ci/setup test`: lacking it is expected on a developer's machine and a failure under CI."""
+
+
+def tool(name: str) -> Need:
+    return Need(name, lambda: shutil.which(name) is not None, by_setup=True)
+
+
+def perf_breakpoints() -> bool:
+    return bool(probes.run_in_child(probes.perf_breakpoints, 10.0).get("slots"))
+
+
+def two_cores() -> bool:
+    return len(os.sched_getaffinity(0)) >= 2
+
+
+NEEDS = {
+    "gdb": tool("gdb"),
+    "gdbserver": tool("gdbserver"),
+    "g++": tool("g++"),
+    "shellcheck": tool("shellcheck"),
+    "perf_breakpoints": Need("perf breakpoints", perf_breakpoints, by_setup=False),
+    "two_cores": Need("second core", two_cores, by_setup=False),
+}
+
+
+@functools.cache
+def met(name: str) -> bool:
+    return NEEDS[name].met()
+
+
+def reason(name: str) -> str:
+    return PREFIX + NEEDS[name].what
+
+
+def expected(text: str) -> bool:
+    """May a test be skipped for this reason under CI?"""
+    return any(not need.by_setup and text == PREFIX + need.what for need in NEEDS.values())

@@ -1,0 +1,29 @@
+"""A server of the fake timeline or the fake live process: python -m rsp.serve_fake KIND PROGRAM SOCKET [SLOW]."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from gdbrr.rsp.navigator import Session
+from gdbrr.server import Server, pipe_at
+from rsp.fake import FakeLive, FakeTimeline
+
+
+def main(kind: str, program: str, path: str, slow: str = "0") -> None:
+    def opener() -> Session:
+        if kind == "live":
+            live = FakeLive(Path(program))
+            return Session(live=live, save=live.save, program=program)
+        timeline = FakeTimeline(Path(program))
+        timeline.slow_search = float(slow)
+        return Session(timeline=timeline, program=program)
+
+    if path == "-":
+        Server(opener).serve_stdio()
+    else:
+        Server(opener).serve_socket(Path(path), lambda: print(f"ready {path}", flush=True), pipe_at(0))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
