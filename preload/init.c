@@ -154,7 +154,10 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_ctl->trap_pc = (uint64_t)gr_debug_trapped;
 		gr_ckpt_init();
 		gr_points_init();
+		struct gr_event first;
 		gr_gate_open(self);
+		if (gr_gate_peek(self, &first))
+			self->pub.recorded_tid = first.result;
 	}
 	if (!gr_sud_init())
 		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch (Linux 5.11)", 0, 0);
@@ -164,10 +167,12 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	return true;
 }
 
-// The demo's first event also says what the three standard descriptors are.
+// The demo's first event also says what the three standard descriptors are, and the process's id.
 long gr_first_operation(struct gr_thread *self, struct gr_regs *frame)
 {
-	struct gr_event ev = {.kind = GR_OP_START, .data = standard_fds, .len = sizeof standard_fds};
+	struct gr_event ev = {
+		.kind = GR_OP_START, .result = self->pub.tid, .data = standard_fds, .len = sizeof standard_fds,
+	};
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
 	} else {

@@ -46,6 +46,7 @@ struct options {
 
 static struct gr_ctl *ctl;
 static pid_t child;
+static uint64_t own_mask; // signals that the program starts with blocked
 
 static _Noreturn void refuse(int status, const char *hint, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -229,18 +230,20 @@ static void layout_fix(const struct options *opt)
 			"the stack limit of %s bytes that the layout needs is not allowed here", opt->stack_limit);
 }
 
-// What a program inherits about signals, as bits from signal 1 on. Whoever starts us has handlers of its own.
+// What a program inherits about signals, as bits from signal 1 on. Whoever starts us has handlers of its own. In this
+// process all signals stay blocked: a Ctrl-C that the program outlives must not end its tracer.
 static void signals_set(const struct options *opt)
 {
 	uint64_t ignored = opt->ignored ? strtoull(opt->ignored, NULL, 16) : 0;
-	uint64_t blocked = opt->blocked ? strtoull(opt->blocked, NULL, 16) : 0;
+	uint64_t all = ~0ULL;
 	for (int sig = 1; opt->ignored && sig <= 64; sig++) {
 		struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {0};
 		action.handler = ignored >> (sig - 1) & 1 ? (void *)SIG_IGN : (void *)SIG_DFL;
 		syscall(SYS_rt_sigaction, sig, &action, NULL, 8); // refused for SIGKILL and SIGSTOP
 	}
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &own_mask, 8);
 	if (opt->blocked)
-		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, 8);
+		own_mask = strtoull(opt->blocked, NULL, 16);
 }
 
 static void session_make(void)
@@ -263,6 +266,7 @@ static _Noreturn void child_run(const struct options *opt, char **env, pid_t con
 	prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY); // Yama: this tracer now, a debugger's later; fails where there is no Yama
 	if (write(sync, "r", 1) != 1 || read(sync, &go, 1) != 1)
 		_exit(EXIT_REFUSED);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &own_mask, NULL, 8);
 	execve(opt->exe, opt->argv, env);
 	int err = errno;
 	if (write(sync, &err, sizeof err) != sizeof err)

@@ -18,8 +18,10 @@ static void new_chunk(struct gr_thread *self, size_t need)
 	uint64_t units = (sizeof(struct gr_chunk) + need + GR_UNIT - 1) / GR_UNIT;
 	uint64_t first = __atomic_fetch_add(&gr_ctl->units, units, __ATOMIC_RELAXED);
 	uint64_t size = units * GR_UNIT;
-	if ((first + units) * GR_UNIT > gr_ctl->data_size)
+	if ((first + units) * GR_UNIT > gr_ctl->data_size) {
+		__atomic_fetch_sub(&gr_ctl->units, units, __ATOMIC_RELAXED); // they do not exist
 		gr_panic(self, GR_PANIC_LOG_FULL, "the log has reached its limit of %u bytes", gr_ctl->data_size, 0);
+	}
 	struct gr_chunk *chunk = (struct gr_chunk *)(GR_DATA_ADDR + first * GR_UNIT);
 	long ret = GR_RAW(SYS_madvise, chunk, size, MADV_POPULATE_WRITE);
 	if (GR_IS_ERR(ret) && ret != -22) // EINVAL: before Linux 5.14

@@ -1,0 +1,35 @@
+"""Makes a demo out of another one, with its operations changed: the negative controls' tool.
+
+Runs in: tests. May call: gdbrr.demo, the imitation of the engine's log.
+Owns: nothing. The result is a demo that gdbrr itself would write, but for what the change did.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from fuzz.recordings import Log, Op, finish_recording
+from gdbrr.demo.pack import pack
+from gdbrr.demo.reader import Demo
+
+Change = Callable[[list[Op]], list[Op]]
+
+
+def alter(demo: Path, out: Path, change: Change) -> Path:
+    """The demo at DEMO with its operations, in total order, passed through CHANGE."""
+    with Demo.open(demo) as source:
+        manifest = dict(source.manifest)
+        ops = [Op(e.thread, e.kind, e.nr, e.object, e.result, e.check, e.flags, e.data) for e in source.events()]
+    recording = out.with_suffix(".demo.recording")
+    recording.mkdir()
+    log = Log(recording / "log")
+    for op in change(ops):
+        log.append(op)
+    log.save()
+    end = manifest["end"]
+    finish_recording(recording, log, ({"exit": 1, "signal": 2}.get(end["kind"], 0), end["value"]))
+    (recording / "manifest.json").write_text(json.dumps(manifest))
+    pack(recording, out)
+    return out
