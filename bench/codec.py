@@ -125,7 +125,7 @@ def files() -> None:
         with Demo.open(where / "x.demo") as demo:
             raw = demo.stream_bytes
             say("walk a demo in Python", len(ops), best(lambda: sum(1 for _ in demo.events())))
-        print(f"{'size of that demo':<34} {size / len(ops):8.2f} bytes an event, {raw / size:.1f} times smaller than raw")
+        print(f"{'size of that demo':<34} {size / len(ops):8.2f} bytes an event, {raw / size:.1f} times smaller")
 
 
 if __name__ == "__main__":

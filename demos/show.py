@@ -93,6 +93,7 @@ def main() -> int:
         if args.quiet:
             print(transcript)
         print(f"gdbrr: the session did not go as expected: no line matches {pattern!r}", file=sys.stderr)
+        print("gdbrr: .venv/bin/gdbrr doctor says what this machine lacks, and how to mend it", file=sys.stderr)
         return 1
     return 0
 

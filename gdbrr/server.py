@@ -9,18 +9,29 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import shutil
 import signal
 import socket
 import stat
 import tempfile
-from collections.abc import Callable, Iterator
+import termios
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FrameType
+from typing import TYPE_CHECKING
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.link import Link
-from gdbrr.rsp.navigator import Session
+from gdbrr.rsp.live import Session
 from gdbrr.rsp.proxy import Proxy
+from gdbrr.timeline.model import Progress, ThreadView, Timeline
+
+if TYPE_CHECKING:
+    from gdbrr.config.profiles import Profile
+    from gdbrr.launch.live import LiveRecording
+
+_FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
+"""What a program brings on itself by an instruction, and again in a replay."""
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 _IGNORED = (signal.SIGINT, signal.SIGQUIT)
@@ -30,6 +41,108 @@ MAX_SOCKET_PATH = 107
 
 Opener = Callable[[], Session]
 """Makes the session; called before GDB can connect, so that what is wrong with a demo is said on standard error."""
+
+
+def demo_session(path: Path, trust: bool = False) -> Session:
+    """A demo, standing at its end."""
+    from gdbrr.timeline.timeline import open_demo
+
+    timeline = open_demo(path, trust=trust)
+    manifest = timeline.demo.manifest
+    end = manifest.get("end", {})
+
+    def save(target: str) -> None:
+        try:
+            shutil.copyfile(path, target)
+        except OSError as error:
+            raise GdbrrError(f"{target} cannot be written: {error.strerror}", hint="name another file") from None
+
+    return Session(
+        timeline=timeline,
+        save=save,
+        program=str(manifest.get("program", "")),
+        crashed=end.get("kind") == "signal" and end.get("value") in _FAULTS,
+    )
+
+
+def live_session(argv: Sequence[str], profile: Profile) -> Session:
+    """A program to record, stopped at its first instruction; what it writes to its terminal shows up on GDB's.
+
+    It gets no session of its own: the launcher would be that session's leader, and its end a hang-up for the program.
+    """
+    from gdbrr.launch import live
+
+    terminal, program_side = os.openpty()
+    try:
+        quiet = termios.tcgetattr(program_side)
+        # What the program prints reaches GDB as it is; the carriage returns are added by GDB's own terminal.
+        quiet[1] &= ~termios.OPOST
+        quiet[3] &= ~termios.ECHO
+        termios.tcsetattr(program_side, termios.TCSANOW, quiet)
+        recording = live.start(argv, profile, stdio=(program_side, program_side, program_side))
+    except BaseException:
+        os.close(terminal)
+        raise
+    finally:
+        os.close(program_side)
+    process = RecordedProcess(recording, terminal)
+    return Session(live=process, save=process.save, program=recording.program)
+
+
+class RecordedProcess:
+    """Implements gdbrr.rsp.live.Live."""
+
+    def __init__(self, recording: LiveRecording, terminal: int) -> None:
+        from gdbrr.abi import map_ctl
+
+        self._recording = recording
+        self._terminal = terminal
+        self._page = map_ctl(recording.directory / "ctl", write=False)
+
+    @property
+    def pid(self) -> int:
+        return self._recording.pid
+
+    @property
+    def trap_pc(self) -> int:
+        return int(self._page.c.trap_pc)
+
+    @property
+    def output_fd(self) -> int:
+        return self._terminal
+
+    @property
+    def ticks(self) -> int:
+        return int(self._page.c.clock)
+
+    def thread_views(self) -> Sequence[ThreadView]:
+        from gdbrr.timeline.leaf import views
+
+        return views(self.pid, self._page.c.threads if self._page.c.started else 0)
+
+    def timeline_at_stop(self, tid: int, regs: dict[str, int], progress: Progress | None = None) -> Timeline:
+        from gdbrr.timeline.timeline import open_demo
+
+        view = next((view for view in self.thread_views() if view.tid == tid), None)
+        if view is None:
+            raise GdbrrError("nothing is recorded yet", hint="let the program run to a breakpoint first")
+        # In the middle of an operation there is no moment: the timeline ends at the last one that is recorded.
+        stop = None if view.in_engine else (view.index, regs)
+        # Recorded by this process a moment ago: there is nobody else to trust.
+        return open_demo(self._recording.snapshot(), trust=True, stop=stop)
+
+    def timeline_finished(self, progress: Progress | None = None) -> Timeline:
+        from gdbrr.timeline.timeline import open_demo
+
+        return open_demo(self._recording.snapshot(), trust=True)
+
+    def save(self, path: str) -> None:
+        self._recording.save(Path(path))
+
+    def close(self) -> None:
+        self._page.close()
+        self._recording.close()
+        os.close(self._terminal)
 
 
 class Server:

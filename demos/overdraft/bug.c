@@ -8,11 +8,10 @@
 #define CASHIERS 2
 #define ROUNDS 500000
 #define PRICE 100
-
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static long balance;
 static long sales[CASHIERS];
-static struct timespec last_sale[CASHIERS];
+static char last_sale[CASHIERS][64];
 
 static int covered(void)
 {
@@ -36,7 +35,9 @@ static void *serve(void *arg)
 {
 	int cashier = *(int *)arg;
 	for (int round = 0; round < ROUNDS && covered(); round++) {
-		clock_gettime(CLOCK_REALTIME, &last_sale[cashier]); // for the sales log
+		struct timespec now;
+		clock_gettime(CLOCK_REALTIME, &now);
+		snprintf(last_sale[cashier], 64, "%ld.%09ld: %d", now.tv_sec, now.tv_nsec, PRICE); // for the sales log
 		withdraw(cashier);
 	}
 	return NULL;

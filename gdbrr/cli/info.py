@@ -107,6 +107,8 @@ def as_text(demo: Demo) -> Iterator[str]:
     yield _row("order", f"{m['order']}, profile {profile if isinstance(profile, str) else 'unnamed'}")
     host = m.get("host", {})
     facts = [str(host[key]) for key in ("kernel", "machine", "libc", "cpu") if host.get(key)]
+    if host.get("kernel"):
+        facts[0] = f"Linux {facts[0]}"
     if facts:
         yield _row("host", ", ".join(facts))
     yield _row("made by", f"gdbrr {m['gdbrr']}, engine ABI {m['abi']}, demo format {demo.format[0]}.{demo.format[1]}")
@@ -119,11 +121,13 @@ def _thread_table(demo: Demo) -> Iterator[str]:
     if not demo.threads:
         return
     yield ""
-    yield f"  {'thread':>6}  {'operations':>12}  {'events':>9}  {'recorded id':>11}  made by"
+    known = any(thread.recorded_tid is not None for thread in demo.threads)
+    yield f"  {'thread':>6}  {'operations':>12}  {'events':>9}" + ("  recorded id  made by" if known else "")
     for thread in demo.threads[:_ROWS]:
         tid = "-" if thread.recorded_tid is None else thread.recorded_tid
         parent = "-" if thread.parent is None or thread.parent < 0 else f"thread {thread.parent}"
-        yield f"  {thread.index:>6}  {thread.operations:>12,}  {size(thread.bytes):>9}  {tid:>11}  {parent}"
+        line = f"  {thread.index:>6}  {thread.operations:>12,}  {size(thread.bytes):>9}"
+        yield line + (f"  {tid:>11}  {parent}" if known else "")
     yield from _and_more(len(demo.threads))
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import difflib
 import importlib
-import importlib.util
 import os
 import signal
 import sys
@@ -61,8 +60,7 @@ def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"gdbrr {gdbrr.__version__}")
     subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
     for verb in verbs:
-        if importlib.util.find_spec(f"gdbrr.cli.{verb}"):
-            load(verb).add(subparsers)
+        load(verb).add(subparsers)
     return parser
 
 

@@ -74,17 +74,17 @@ def main(args: argparse.Namespace) -> int:
     if args.output and demo.is_dir():
         raise GdbrrError(f"{demo} is a directory", "name the demo's file with -o")
     ending = record.run(record.Request(argv, env, cwd, profile, engine.find()), demo)
+    if ending.panic and ending.panic.refused:
+        raise record.refusal(ending.panic)
     if ending.panic:
-        raise GdbrrError(_reason(ending.panic.text, ending.demo), ending.panic.hint or "gdbrr doctor may know more")
-    assert ending.demo and ending.summary
+        what = f"the recording ended early: {ending.panic.text}; what was recorded up to there is in {ending.demo}"
+        raise GdbrrError(what, ending.panic.hint or "raise limits.log in the profile, or make room")
+    assert ending.demo
+    assert ending.summary
     print(line(ending.demo, ending.summary), file=sys.stderr)
     for note in ending.summary.notes:
         print(f"gdbrr: {note}", file=sys.stderr)
     return ending.status
-
-
-def _reason(text: str, demo: Path | None) -> str:
-    return f"{text}; what was recorded up to there is in {demo}" if demo else text
 
 
 def line(demo: Path, summary: Summary) -> str:

@@ -171,8 +171,13 @@ def load_program(path: str) -> None:
     gdb.execute(f"file {path}", to_string=True)
 
 
+def pid() -> int:
+    """The process of the current inferior as GDB numbers it, 0 for none."""
+    return int(gdb.selected_inferior().pid)
+
+
 def has_process() -> bool:
-    return bool(gdb.selected_inferior().pid)
+    return pid() != 0
 
 
 def kill() -> None:

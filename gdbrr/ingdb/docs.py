@@ -30,8 +30,9 @@ A command that fails prints one line with a way out; `set gdbrr verbose on` prin
 TAIL = """\
 ## Settings
 
-`show gdbrr` lists all with their values, `set gdbrr NAME VALUE` changes one for the sessions opened after it. Those of
-[the knobs](knobs.md) are there under their names with dashes, e.g. `set gdbrr epoch-ticks 1024`; besides them:
+`show gdbrr` lists all with their values, `set gdbrr NAME VALUE` changes one. [The knobs](knobs.md) are there under
+their names with dashes, e.g. `set gdbrr epoch-ticks 1024`, and apply to what rr-start records from then on. Besides
+them:
 
 | setting | is |
 |---|---|

@@ -31,6 +31,7 @@ class Session:
         self._server: Server | None = None
         self._connection: Any = None
         self._link: Link | None = None
+        self._pid = 0
         self._saved: dict[str, str] = {}
         compat.on_disconnect(self._disconnected)
         compat.before_prompts(self._tidy)
@@ -48,7 +49,7 @@ class Session:
         if not os.path.isfile(full):
             raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
         self._make_room()
-        self._open(["serve", *self.settings.options(), full], None)
+        self._open(["serve", full], None)
         wanted = str(self.status().get("program", ""))
         if not compat.program():
             if os.path.isfile(wanted):
@@ -72,7 +73,8 @@ class Session:
         serve = ["serve", "--record", *self.settings.options(), *options, "--", program, *words]
         self._open(serve, env, folder)
         self._resume(compat.proceed)
-        self._reopen()
+        if self._reopen():
+            compat.write("The program has ended; this is the end of its recording, and the way is back.")
 
     def _make_room(self) -> None:
         """End what this GDB debugs now. A recording or a process outside a session only if the user agrees."""
@@ -109,6 +111,7 @@ class Session:
         server.forget_directory()
         self._server = server
         self._link = Link(self._send)
+        self._pid = compat.pid()
 
     def _send(self, packet: str) -> str:
         try:
@@ -171,10 +174,13 @@ class Session:
                 raise self._server.failure() from None
             raise
 
-    def _reopen(self) -> None:
+    def _reopen(self) -> bool:
         """Where the recorded process has ended GDB has none: give it the end of the recording."""
-        if not compat.has_process() and self.status().get("finished"):
-            compat.attach(int(self.require().request("open")["pid"]))
+        if compat.has_process() or not self.status().get("finished"):
+            return False
+        self.require().request("open")
+        compat.attach(self._pid)
+        return True
 
     def back_to_change(self, expr: str, count: int) -> None:
         """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""

@@ -44,6 +44,11 @@ class LiveRecording:
         return self._recording.program
 
     @property
+    def ticks(self) -> int:
+        """Operations so far."""
+        return int(self._recording.page.c.clock)
+
+    @property
     def directory(self) -> Path:
         return self._recording.directory
 

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 import gdbrr
 from gdbrr import abi
 from gdbrr.abi import lib
+from gdbrr.config import tables
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
@@ -216,6 +217,20 @@ class Recording:
     def remove(self) -> None:
         self.page.close()
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def refusal(panic: Panic) -> GdbrrError:
+    """What the engine refused while recording, in words."""
+    if panic.got_op != lib.GR_OP_SYS_START:
+        return GdbrrError(f"this cannot be recorded: {panic.text}", panic.hint or "see gdbrr doctor")
+    call = tables.syscall_by_nr().get(panic.got_nr)
+    name = call.name if call else f"system call {panic.got_nr}"
+    for row in tables.refusals():
+        if row.name == name:
+            return GdbrrError(f"the program calls {name}, which cannot be recorded: {row.reason}", row.way_out)
+    return GdbrrError(
+        f"the program calls {name} in a way that cannot be recorded yet", "docs/limits.md says what can be recorded"
+    )
 
 
 def fill_profile(page: abi.Ctl, profile: Profile) -> None:

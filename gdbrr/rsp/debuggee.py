@@ -17,7 +17,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, RSP, Layout
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
-from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
+from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_SYS, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.model import Interrupted, Leaf, ThreadView
 
@@ -27,6 +27,9 @@ Wait = Callable[[Upstream], Stop]
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _SYSCALL = b"\x0f\x05"
 _JUMP = 0xE9
+_HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
+"""What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
+the end of the launcher's helper orphans the process group."""
 _END = (("replaylog", "end"),)
 
 
@@ -58,6 +61,9 @@ class Debuggee:
         # INVARIANT(released-once): a standing leaf is released once before it is resumed; it stands again only
         # behind its own trap. Releasing a running one would answer a command the engine has not been given.
         self.standing = self.leaf is not None
+        self._tail_run = False
+        """The engine stands at the end twice: behind the last operation, and when released from there behind the
+        segment that was under way when the recording ended, unless that ends in a crash."""
         self._fresh = self.live is not None
         self.pid = process.pid
         self.attach_stop = upstream.attach(process.pid, told)
@@ -70,6 +76,11 @@ class Debuggee:
     def layout(self) -> Layout:
         assert self.upstream.layout is not None
         return self.upstream.layout
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left to run."""
+        return self.standing and self._tail_run and self.leaf is not None and self.leaf.ended
 
     # ------------------------------------------------------------ threads
 
@@ -147,14 +158,15 @@ class Debuggee:
 
     # ------------------------------------------------------------ going forward
 
-    def run_live(self, actions: Sequence[tuple[str, int | None]], held: set[Held]) -> Stop:
-        """Resume the live process just as GDB asks: ("s", tid), ("c", None), ("C0b", tid)."""
+    def run_live(
+        self, step: int | None, signals: Sequence[tuple[int, int]], words: Sequence[str], held: set[Held]
+    ) -> Stop:
+        """Resume the live process just as GDB asks by WORDS, unless that would show the engine at work."""
         assert self.live is not None
-        self.upstream.sync_points(held)
-        words = [word if tid is None else f"{word}:{tid:x}" for word, tid in actions]
-        stop = self._resume(("vCont;" + ";".join(words)).encode())
-        while self._fresh and not stop.ended and stop.signal in (SIGNAL_STOP, SIGNAL_CONT):
-            stop = self._resume(("vCont;" + ";".join(words)).encode())
+        plain = ("vCont;" + ";".join(words)).encode()
+        stop = self._go_on(step, signals, held, None, plain)
+        while self._fresh and not stop.ended and stop.signal in _HANDOVER:
+            stop = self._resume(plain)
         self._fresh = False
         if self._at_trap(stop, self.live.trap_pc):
             return dataclasses.replace(stop, reasons=_END)
@@ -166,21 +178,33 @@ class Debuggee:
         """Let the leaf go on, thread STEP by one instruction or operation. Whoever's turn it is runs in any case:
         time belongs to the demo, and a thread alone would wait for its turn for ever."""
         assert self.leaf is not None
-        if self.standing and self.leaf.ended:
+        if self.at_end:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
-        landing: int | None = None
-        if step is not None:
-            landing, whole = self._operation_end(step)
-            if not whole:
-                before = self._pc(step)
-                first_bytes = self.upstream.memory(before, 1)
-                self._release(held)
-                stop = self._resume(b"vCont;" + self._verb("s", step, signals))
-                if stop.ended or self._reached_end(stop) or not self._entered_engine(stop, step):
-                    return self._told(stop)
-                landing = self._way_back(step, before, first_bytes)
-                signals = ()
-        return self._told(self._run_to(step, landing, signals, held, fence))
+        plain = b"vCont;" + self._verb("c" if step is None else "s", step, signals)
+        return self._told(self._go_on(step, signals, held, fence, plain))
+
+    def _go_on(
+        self, step: int | None, signals: Sequence[tuple[int, int]], held: set[Held], fence: Fence | None, plain: bytes
+    ) -> Stop:
+        """PLAIN is what resumes the process where nothing of the engine is in the way."""
+        if step is None:
+            return self._run_to(None, None, plain, held, fence)
+        everybody = b"vCont;" + self._verb("c", None, signals)
+        landing, whole = self._operation_end(step)
+        if whole:
+            return self._run_to(step, landing, everybody, held, fence)
+        before = self._pc(step)
+        first_bytes = self.upstream.memory(before, 1)
+        self._release(held)
+        stop = self._resume(plain)
+        if stop.ended or self._reached_end(stop):
+            return stop
+        if stop.signal == SIGNAL_SYS:
+            landing = self._real_pc(stop) if stop.tid == step else None
+            return self._run_to(step, landing, self._passing(stop), held, fence)
+        if self.leaf is not None and self._entered_engine(stop, step):
+            return self._run_to(step, self._way_back(step, before, first_bytes), b"vCont;c", held, fence)
+        return stop
 
     def materialise(self) -> None:
         """A leaf trapped inside a segment becomes one stopped there: out of the engine's trap handler, on to the
@@ -205,25 +229,35 @@ class Debuggee:
         self,
         step: int | None,
         landing: int | None,
-        signals: Sequence[tuple[int, int]],
+        words: bytes,
         held: set[Held],
         fence: Fence | None,
     ) -> Stop:
-        """Everybody goes on, until thread STEP is at LANDING or something else stops the leaf."""
-        assert self.leaf is not None
+        """Everybody goes on, until thread STEP is at LANDING or something else stops the process.
+
+        SIGSYS is passed here: of a thread whose last resume was a step gdbserver 13.1 reports it in spite of
+        QPassSignals. It stands behind its `syscall` then, which is where the engine lets it go on.
+        """
         users = {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
         own = {pc for pc in (landing, fence.pc if fence else None) if pc}
         wanted = held | {(SOFTWARE, pc, 1) for pc in own}
-        words = b"vCont;" + self._verb("c", None, signals)
         while True:
             self._release(wanted)
             stop = self._resume(words)
-            if stop.ended or self._reached_end(stop):
+            if stop.ended:
                 return stop
+            if self._reached_end(stop):
+                if self._tail_run:
+                    return stop
+                words = b"vCont;c"
+                continue
+            if stop.signal == SIGNAL_SYS:
+                words = self._passing(stop)
+                continue
             pc = self._real_pc(stop)
             if pc not in own or not stop.has("swbreak", "hwbreak"):
                 return stop
-            if fence and pc == fence.pc and self.leaf.tick >= fence.tick and fence.is_end(stop.tid):
+            if fence and self.leaf and pc == fence.pc and self.leaf.tick >= fence.tick and fence.is_end(stop.tid):
                 return dataclasses.replace(stop, reasons=_END)
             if pc in users:
                 return stop
@@ -238,9 +272,9 @@ class Debuggee:
 
     def _release(self, wanted: set[Held]) -> None:
         """Put breakpoints in place and tell the engine that it may go on when the process does."""
-        assert self.leaf is not None
         self.upstream.sync_points(wanted)
-        if self.standing:
+        if self.standing and self.leaf is not None:
+            self._tail_run = self.leaf.ended
             self.leaf.release(None)
             self.standing = False
 
@@ -254,6 +288,9 @@ class Debuggee:
             self.upstream.pid = 0
             self.upstream.inserted.clear()
         return stop
+
+    def _passing(self, stop: Stop) -> bytes:
+        return b"vCont;" + self._verb("c", None, [(stop.tid, stop.signal)])
 
     def _verb(self, verb: str, thread: int | None, signals: Sequence[tuple[int, int]]) -> bytes:
         """vCont's actions. A signal needs its thread named: of two actions for all, the last would win."""
@@ -315,8 +352,7 @@ class Debuggee:
         return pc in (trap_pc - 1, trap_pc)
 
     def _reached_end(self, stop: Stop) -> bool:
-        assert self.leaf is not None
-        if not self.standing and self._at_trap(stop, self.leaf.trap_pc):
+        if self.leaf is not None and not self.standing and self._at_trap(stop, self.leaf.trap_pc):
             self.standing = True
             self._views = None
         return self.standing

@@ -1,12 +1,13 @@
 """What the proxy needs of a process that is being recorded; no processes in here.
 
 Runs in: the server. May call: gdbrr.timeline.model.
-Owns: the Live protocol, which gdbrr.server implements and tests fake.
+Owns: the Live protocol, which gdbrr.server implements and tests fake; what a session is made of.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from gdbrr.timeline.model import Progress, ThreadView, Timeline
@@ -45,3 +46,18 @@ class Live(Protocol):
     def close(self) -> None:
         """End the process, if it has not, and remove what was not saved."""
         ...
+
+
+Save = Callable[[str], None]
+
+
+@dataclass
+class Session:
+    """What is debugged: a demo's timeline, or a live recording that will have one."""
+
+    timeline: Timeline | None = None
+    live: Live | None = None
+    save: Save | None = None
+    program: str = ""
+    crashed: bool = False
+    """The recording ended in a fatal signal that the program brought on itself."""

@@ -8,32 +8,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
-from gdbrr.rsp.live import Live
+from gdbrr.rsp.live import Session
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import PointTable, Span, Target, resolve
-from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop
+from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Leaf, Moment, Point, Progress, Timeline
 
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
-
-Save = Callable[[str], None]
-
-
-@dataclass
-class Session:
-    """What is debugged: a demo's timeline, or a live recording that will have one."""
-
-    timeline: Timeline | None = None
-    live: Live | None = None
-    save: Save | None = None
-    program: str = ""
 
 
 class Navigator:
@@ -55,7 +42,9 @@ class Navigator:
         self._wait = wait
         self._moment: Moment | None = None
         self._landed: Moment | None = None
-        self._live_thread = 0
+        self._live_stop = Stop()
+        self._crash = 0
+        """The signal of the crash it stands at, in GDB's numbers."""
 
     @property
     def recording(self) -> bool:
@@ -72,9 +61,10 @@ class Navigator:
             upstream = self.pool.take()
             self.live = self.current = Debuggee(upstream, self._told, self._wait, live=self.session.live)
             self.thread = self.current.virtual(self.live.attach_stop.tid)
+            self._live_stop = Stop(SIGNAL_NONE, self.thread)
             self.virtual_pid = self.session.live.pid
         else:
-            self.land(self._timeline().end)
+            self._land_at_end()
 
     # ------------------------------------------------------------ now
 
@@ -92,8 +82,6 @@ class Navigator:
         leaf = debuggee.leaf
         timeline = self._timeline()
         assert leaf is not None
-        if debuggee.standing and leaf.ended:
-            return timeline.end
         tid = debuggee.real(thread)
         view = debuggee.views().get(tid)
         if view is None or (view.in_engine and not view.trapped):
@@ -104,6 +92,10 @@ class Navigator:
     def span(self) -> Span:
         timeline = self._timeline()
         return Span(timeline.start, timeline.end, timeline.epochs)
+
+    def stop_now(self) -> Stop:
+        """Where it stands, for a GDB that asks."""
+        return self.here(self._crash or SIGNAL_TRAP)
 
     def here(self, signal: int, reasons: tuple[tuple[str, str], ...] = ()) -> Stop:
         """A stop at the current place."""
@@ -124,13 +116,13 @@ class Navigator:
         if debuggee.leaf is None:
             return self._forward_live(debuggee, actions)
         self.points.check_forward()
-        step = next((self._acting(action) for action in actions if action.step), None)
-        signals = [(self._acting(action), action.signal) for action in actions if action.signal]
+        step, signals = self._wishes(actions)
         over = step is not None and self.points.stepping_over(debuggee.registers(step).get("rip", 0))
         fence = self._fence(debuggee, debuggee.leaf)
-        if (debuggee.standing and debuggee.leaf.ended) or (fence is not None and self._at(fence, debuggee)):
+        if debuggee.at_end or (fence is not None and self._at(fence, debuggee)):
             return self.here(SIGNAL_TRAP, () if over else _END)
         self._moment = None
+        self._crash = 0
         try:
             stop = debuggee.run_leaf(step, signals, self.points.held, fence)
         except GdbrrError:
@@ -141,7 +133,7 @@ class Navigator:
             raise
         if stop.ended:
             # The program ended where the recording did; its process is of no use to anybody.
-            self.land(self._timeline().end)
+            self._land_at_end()
             return self.here(SIGNAL_TRAP, _END)
         if over and step is not None and stop.reasons == _END:
             stop = Stop(SIGNAL_TRAP, step)
@@ -182,16 +174,22 @@ class Navigator:
                 word = f"{word.upper()}{action.signal:02x}"
             named = action.thread is not None and action.thread.exact
             # Of two actions for all threads the last wins: a signal is for the thread that got it.
-            words.append((word, self._acting(action) if named or action.signal or action.step else None))
+            words.append(f"{word}:{self._acting(action):x}" if named or action.signal or action.step else word)
             if action.signal and not named and not action.step:
-                words.append(("c", None))
-        stop = debuggee.run_live(words, self.points.held)
+                words.append("c")
+        stop = debuggee.run_live(*self._wishes(actions), words, self.points.held)
         if stop.ended:
             self.finished = True
             self.current = self.live = None
             self.pool.give(debuggee.upstream)
             return stop
-        return self._arrive(debuggee, stop)
+        self._live_stop = self._arrive(debuggee, stop)
+        return self._live_stop
+
+    def _wishes(self, actions: Sequence[Action]) -> tuple[int | None, list[tuple[int, int]]]:
+        """The thread to step, and the signals to deliver, by kernel ids."""
+        step = next((self._acting(action) for action in actions if action.step), None)
+        return step, [(self._acting(action), action.signal) for action in actions if action.signal]
 
     def _acting(self, action: Action) -> int:
         """The kernel id of the thread an action is for."""
@@ -257,8 +255,11 @@ class Navigator:
         return self.here(SIGNAL_TRAP, _BEGIN)
 
     def _go(self, moment: Moment, progress: Progress | None) -> Stop:
-        self.land(moment, progress)
-        return self.here(SIGNAL_NONE)
+        if moment == self._timeline().end:
+            self._land_at_end(progress)
+        else:
+            self.land(moment, progress)
+        return self.here(self._crash or SIGNAL_NONE)
 
     # ------------------------------------------------------------ landing
 
@@ -282,11 +283,27 @@ class Navigator:
         self.current = debuggee
         self.thread = thread
         self._moment = self._landed = leaf.moment
+        self._crash = 0
         self.approximate = leaf.moment != moment
         if not self.virtual_pid:
             self.virtual_pid = min(
                 (view for view in debuggee.views().values()), key=lambda view: view.index
             ).recorded_tid
+
+    def _land_at_end(self, progress: Progress | None = None) -> None:
+        """At the end of time; of a program that crashed, at the crash, which lies behind its last operation."""
+        end = self._timeline().end
+        self.land(end, progress)
+        if not self.session.crashed or end.pc is not None:
+            return
+        debuggee = self.require()
+        stop = debuggee.run_leaf(None, [], set())
+        if stop.ended or stop.reasons or stop.signal in (SIGNAL_INT, SIGNAL_TRAP):
+            self.land(end, progress)
+            return
+        self.thread = debuggee.virtual(stop.tid)
+        self._moment = None
+        self._crash = stop.signal
 
     def _verify(self, debuggee: Debuggee, leaf: Leaf, thread_index: int | None) -> int:
         """The thread of the landing, if it stands where the moment says."""
@@ -325,7 +342,6 @@ class Navigator:
             self.live.upstream.sync_points(set())
             tid = self.live.real(self.thread)
             self.timeline = self.live.live.timeline_at_stop(tid, self.live.registers(tid), progress)
-        self._live_thread = self.thread
         self.land(self.timeline.end, progress)
 
     def _return_live(self) -> Stop:
@@ -334,10 +350,12 @@ class Navigator:
         if not self.recording:
             self._discard()
             self.current = self.live
-            self.thread = self._live_thread
+            self.thread = self._live_stop.tid
             self._moment = None
             self.approximate = False
-        return self.here(SIGNAL_NONE)
+        # A signal that stopped it is not delivered yet: GDB has to know it to pass it on.
+        signal = self._live_stop.signal
+        return self.here(SIGNAL_NONE if signal in (SIGNAL_INT, SIGNAL_TRAP) else signal)
 
     def open_finished(self, progress: Progress | None = None) -> None:
         """After the live process has ended: stand at the end of its recording."""

@@ -18,7 +18,8 @@ from gdbrr.rsp import calls, stop
 from gdbrr.rsp import request as rq
 from gdbrr.rsp.debuggee import Debuggee
 from gdbrr.rsp.link import Closed, Link, Meter
-from gdbrr.rsp.navigator import Navigator, Session
+from gdbrr.rsp.live import Session
+from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.packet import error_text, escape, to_hex
 from gdbrr.rsp.request import ALL, ThreadId
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
@@ -351,7 +352,7 @@ class Proxy:
     def _stop_reason(self, request: rq.StopReason) -> bytes:
         if self.navigator.current is None:
             return b"W00"
-        return self._stopped(self.navigator.here(stop.SIGNAL_TRAP))
+        return self._stopped(self.navigator.stop_now())
 
     def _custom(self, request: rq.Custom) -> bytes:
         reply = calls.answer(self.navigator, self._link, request.body)

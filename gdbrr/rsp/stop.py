@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from gdbrr.rsp.request import ThreadId
 
 SIGNAL_NONE = 0
+SIGNAL_HUP = 1
 SIGNAL_INT = 2
 SIGNAL_TRAP = 5
 SIGNAL_SYS = 12

@@ -6,10 +6,13 @@ Owns: the gdbserver process, what it was told about signals and symbols, and the
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import os
 import re
 import select
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -20,7 +23,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp import stop as stops
 from gdbrr.rsp.packet import Event, Framer, Kind, expand, frame, unescape
 from gdbrr.rsp.regs import Layout
-from gdbrr.rsp.stop import SIGNAL_SYS, Stop
+from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_STOP, SIGNAL_SYS, Stop
 
 # xmlRegisters: without it gdbserver describes no registers at all (gdbserver 13.1, x86).
 _FEATURES = b"qSupported:swbreak+;hwbreak+;vContSupported+;xmlRegisters=i386"
@@ -60,6 +63,9 @@ class Upstream:
         self._framer = Framer()
         self._events: list[Event] = []
         self._general = 0
+        self._resumed = b""
+        self._stopping = False
+        self._late = False
         self.pid = 0
         self.layout: Layout | None = None
         self.inserted: set[tuple[int, int, int]] = set()
@@ -81,10 +87,15 @@ class Upstream:
         return self._reply(timeout)
 
     def resume(self, payload: bytes) -> None:
+        self._resumed = payload
         self._write(frame(payload))
 
     def interrupt(self) -> None:
-        self._write(b"\x03")
+        """Stop what runs. gdbserver 13.1 answers Ctrl-C by a SIGINT to the process group of that id, which a leaf
+        does not lead, and threads that wait in the engine block everything that can be blocked."""
+        self._stopping = True
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGSTOP)
 
     def wait_stop(self, others: Mapping[int, Callable[[], bool]]) -> Stop:
         """Wait until what was resumed stops. OTHERS are called whenever their descriptor has something to read;
@@ -94,7 +105,17 @@ class Upstream:
             while self._events:
                 event = self._events.pop(0)
                 if event.kind is Kind.PACKET and event.payload[:1] in (b"T", b"S", b"W", b"X"):
-                    return stops.parse(expand(event.payload))
+                    stop = stops.parse(expand(event.payload))
+                    if stop.signal != SIGNAL_STOP or stop.ended or not (self._stopping or self._late):
+                        # The SIGSTOP of an interrupt may still come, when something else stopped the process first.
+                        self._late, self._stopping = self._late or self._stopping, False
+                        return stop
+                    if self._stopping:
+                        self._late = self._stopping = False
+                        return dataclasses.replace(stop, signal=SIGNAL_INT)
+                    self._late = False
+                    self._write(frame(self._resumed))
+                    continue
                 if event.kind is Kind.PACKET and event.payload[:1] == b"E":
                     raise GdbrrError(f"gdbserver could not resume: {event.payload.decode('ascii', 'replace')}")
             ready, _, _ = select.select([self.fd, *watched], [], [])
@@ -146,6 +167,7 @@ class Upstream:
             raise GdbrrError(f"gdbserver cannot attach to process {pid}{self._complaint()}", hint="try: gdbrr doctor")
         self.pid = pid
         self._general = 0
+        self._late = False
         self.inserted.clear()
         if self.layout is None:
             self.layout = Layout.from_xml(self.transfer("features", b"target.xml").decode("utf-8", "replace"))

@@ -11,6 +11,7 @@ from array import array
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from gdbrr.abi import lib
 from gdbrr.config import tables
@@ -28,7 +29,7 @@ _STRING = {*range(0xA4, 0xA8), *range(0xAA, 0xB0), *range(0x6C, 0x70)}
 
 @dataclass(frozen=True)
 class Trace:
-    """The pc of every instruction that a segment executed, in order; a repeated string instruction stands there once."""
+    """The pc of every instruction that a segment executed, in order; of a repeated string instruction, once."""
 
     tick: int
     pcs: array[int]
@@ -54,7 +55,7 @@ class Trace:
 
     def in_front_of(self, pc: int) -> list[int]:
         """The pcs of all instructions that were executed right before one at PC, or last if none is there."""
-        found = {before for before, here in zip(self.pcs, self.pcs[1:], strict=False) if here == pc}
+        found = {before for before, here in pairwise(self.pcs) if here == pc}
         if pc in self.repeated:
             found.add(pc)  # it went on with itself
         return sorted(found or self.pcs[-1:])
@@ -148,7 +149,7 @@ def _knob() -> int:
 
 def _collapsed(worker: Worker, tick: int, pcs: Sequence[int]) -> Trace:
     """A single step stops at each turn of a repeated string instruction; as a moment it is one execution."""
-    twice = {pc for pc, after in zip(pcs, pcs[1:], strict=False) if pc == after}
+    twice = {pc for pc, after in pairwise(pcs) if pc == after}
     with open(f"/proc/{worker.pid}/mem", "rb", buffering=0) as memory:
         repeated = frozenset(pc for pc in twice if _is_repeated(os.pread(memory.fileno(), 15, pc)))
     kept = array("Q")

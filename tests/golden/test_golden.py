@@ -15,10 +15,7 @@ HERE = Path(__file__).resolve().parent
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.demo")), ids=lambda path: path.stem)
 def test_a_golden_demo_reads_as_it_did(path: Path) -> None:
-    found = contents(path)
-    for event in found["events"]:
-        event[-1] = event[-1] if len(event[-1]) < 1000 else [len(event[-1]) // 2, event[-1][:12]]
-    assert found == json.loads(path.with_suffix(".json").read_text())
+    assert contents(path) == json.loads(path.with_suffix(".json").read_text())
 
 
 def test_the_present_format_has_a_golden_demo() -> None:

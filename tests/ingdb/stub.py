@@ -64,6 +64,7 @@ class Stub:
         self.image = Path(self.program).read_bytes()
         self.live = live
         self.now = 0 if live else len(self.moments) - 1
+        self.finished = False
         self.target: dict[str, Any] = {}
         self.buffer = b""
 
@@ -110,7 +111,10 @@ class Stub:
             return "vCont;c;C;s;S"
         if packet.startswith("vCont;c") or packet == "c":
             self.now = len(self.moments) - 1
-            return f"T0b{self.thread()}"
+            self.finished = bool(os.environ.get("STUB_EXITS"))
+            return "W07" if self.finished else f"T0b{self.thread()}"
+        if packet.startswith("vAttach"):
+            return f"T00{self.thread()}"
         if packet == "?":
             return f"T05{self.thread()}"
         if packet == "bc":
@@ -196,7 +200,7 @@ class Stub:
                 "ok": {
                     "moment": str(self.now), "start": "0", "end": str(ticks), "ticks": ticks, "epoch": self.now // 4,
                     "epochs": 3, "thread": self.moments[self.now]["thread"], "live": self.live, "approximate": False,
-                    "program": self.program, "recording": self.live, "finished": False,
+                    "program": self.program, "recording": self.live, "finished": self.finished,
                 }
             }  # fmt: skip
         if verb == "epochs":
@@ -205,6 +209,9 @@ class Stub:
             return {"ok": rows}
         if verb == "save":
             Path(question["path"]).write_bytes(b"x" * 1200)
+            return {"ok": {}}
+        if verb == "open":
+            self.live = False
             return {"ok": {}}
         if verb == "live":
             if not self.live:

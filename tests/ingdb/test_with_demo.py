@@ -153,6 +153,12 @@ def test_start_hands_over_what_run_would(stage: Stage) -> None:
     assert 'recording: 11 ticks so far, thread 1 "main", back_stub.c:17\n' in result.out
 
 
+def test_a_recording_that_has_ended_stands_at_its_end(stage: Stage) -> None:
+    result = stage.gdb("rr-start", "rr-back -w balance", open=False, env={"STUB_EXITS": "1"})
+    assert "exited with code 07]" in result.out
+    assert "balance: 20 -> -30 at back_stub.c:7 by thread" in result.out
+
+
 def test_start_uses_set_args(stage: Stage) -> None:
     stage.gdb("set args one 'two three'", "rr-start", open=False)
     assert stage.notes("serve")[0]["words"][-3:] == [str(stage.program), "one", "two three"]

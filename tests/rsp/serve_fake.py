@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from gdbrr.rsp.navigator import Session
+from gdbrr.rsp.live import Session
 from gdbrr.server import Server, pipe_at
 from rsp.fake import FakeLive, FakeTimeline
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,17 @@ def test_bytes_with_a_valid_start_are_refused_or_canonical(kind: int, mask: int,
     took, event = decode(bytes((kind, mask)) + rest)
     if took:
         assert encode(event, 0) == (bytes((kind, mask)) + rest)[:took]
+
+
+def test_the_example_in_the_specification() -> None:
+    text = (ROOT / "docs" / "demo-format.md").read_text()
+    example = re.search(r"For example `([0-9a-f ]+)`", text)
+    assert example
+    raw = bytes.fromhex(example[1])
+    took, event = decode(raw)
+    assert took == len(raw) and OPS[event["kind"]] == "SYS_END"
+    assert (event["delta"], event["object"], event["result"], event["nr"]) == (5, 3, 6, 1)
+    assert event["data"] == b"hello\n"
 
 
 def test_the_drawn_bytes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import resource
 import struct
 from pathlib import Path
@@ -128,3 +129,17 @@ def test_manifest_keys_have_types(key: str, value: object) -> None:
 def test_the_manifest_goes_round(tmp_path: Path) -> None:
     text = manifest(argv=["x", "\udcff", "\u20ac"], future_key={"a": [1]})
     assert parse(serialise(text)) == text
+
+
+def test_the_limits_are_the_specified_ones() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "demo-format.md").read_text()
+    rows = dict(re.findall(r"^\| ([a-z ]+) \| ([^|]+?) \|$", text.partition("## Limits")[2], re.MULTILINE))
+    assert rows["content of a block"].startswith(f"{fmt.BLOCK_RAW >> 20} MiB")
+    assert rows["manifest"] == f"{fmt.MANIFEST_RAW >> 20} MiB"
+    assert rows["runs in an order block"] == f"{fmt.MAX_ORDER_RUNS:,}"
+    assert rows["threads"] == f"{fmt.MAX_THREADS:,}"
+    assert [2 ** int(rows[key][2:]) for key in ("blocks", "epochs")] == [fmt.MAX_BLOCKS, fmt.MAX_EPOCHS]
+    assert rows["content of all blocks"] == f"{fmt.MAX_RAW_TOTAL >> 40} TiB"
+    assert f"Version {fmt.FORMAT[0]}.{fmt.FORMAT[1]}." in text
+    assert f"it has at most {fmt.STREAM_RAW >> 10} KiB" in text
+    assert f"header of {fmt.BLOCK_HEADER.size} bytes" in text and f"last {fmt.TRAILER.size} bytes" in text

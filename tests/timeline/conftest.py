@@ -1,0 +1,54 @@
+"""Recorded programs, opened as timelines."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gdbrr.timeline.timeline import DemoTimeline, open_demo
+from harness import programs
+from harness.run import gdbrr
+
+Record = Callable[..., Path]
+
+
+class Program:
+    """A compiled program that lies where it was linked, with the addresses of its symbols."""
+
+    def __init__(self, name: str) -> None:
+        self.path = programs.build(name, ["-no-pie"])
+        done = subprocess.run(["nm", self.path], capture_output=True, text=True, check=True, stdin=subprocess.DEVNULL)
+        rows = [line.split() for line in done.stdout.splitlines()]
+        self.symbols = {row[2]: int(row[0], 16) for row in rows if len(row) == 3}
+
+
+@pytest.fixture(scope="session")
+def moments_program() -> Program:
+    return Program("moments")
+
+
+def recorded(program: Program, directory: Path, *options: str) -> Path:
+    demo = directory / "x.demo"
+    gdbrr("record", "-o", demo, *options, "--", program.path).expect(0)
+    return demo
+
+
+@pytest.fixture(scope="module")
+def moments_demo(moments_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(moments_program, tmp_path_factory.mktemp("moments"), "--set", "epochs.ticks=16")
+
+
+@pytest.fixture
+def timeline(moments_demo: Path) -> Iterator[DemoTimeline]:
+    with open_demo(moments_demo) as opened:
+        yield opened
+    assert not children()
+
+
+def children() -> list[str]:
+    """Processes of this one that are not yet reaped; a timeline leaves none."""
+    return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()

@@ -1,0 +1,397 @@
+"""Going back and forth in recorded programs: real engine, no debugger."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import gdbrr
+from gdbrr.abi import lib
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import EXIT_DESYNC, GdbrrError
+from gdbrr.timeline.model import Hit, Interrupted, Leaf, Moment, Point, PointKind
+from gdbrr.timeline.timeline import DemoTimeline, open_demo
+from harness import ROOT
+
+from .conftest import Program, children, recorded
+
+pytestmark = pytest.mark.needs("perf_breakpoints")
+
+
+def word(leaf: Leaf, address: int, length: int = 4) -> int:
+    with open(f"/proc/{leaf.pid}/mem", "rb", buffering=0) as memory:
+        return int.from_bytes(os.pread(memory.fileno(), length, address), "little")
+
+
+def standing(leaf: Leaf) -> dict[str, int]:
+    """Registers of the leaf's thread."""
+    return next(view.regs for view in leaf.threads() if view.index == leaf.thread)
+
+
+def chain(timeline: DemoTimeline, point: Point, count: int) -> list[Hit]:
+    """The last COUNT hits before the end, newest first."""
+    hits: list[Hit] = []
+    before = timeline.end
+    while len(hits) < count:
+        hit = timeline.last_hit([point], before)
+        if hit is None:
+            break
+        hits.append(hit)
+        before = hit.moment
+    return hits
+
+
+@pytest.fixture
+def symbols(moments_program: Program) -> dict[str, int]:
+    return moments_program.symbols
+
+
+@pytest.fixture
+def counter(symbols: dict[str, int]) -> Point:
+    return Point(PointKind.CHANGE, symbols["counter"], 4)
+
+
+# ---------------------------------------------------------------- seeking
+
+
+def test_start_and_end(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    start, end = timeline.seek(timeline.start), timeline.seek(timeline.end)
+    assert (start.tick, start.ended, word(start, symbols["counter"])) == (0, False, 0)
+    assert (end.tick, end.ended, word(end, symbols["counter"])) == (timeline.end.tick, True, 340)
+    assert len(timeline.epochs) > 4
+
+
+def test_any_moment_can_be_visited_in_any_order(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    values = {}
+    for tick in [60, 5, 90, 30, 5, 60]:
+        leaf = timeline.seek(Moment(tick))
+        assert leaf.tick == tick
+        values.setdefault(tick, word(leaf, symbols["counter"]))
+        assert values[tick] == word(leaf, symbols["counter"])
+        leaf.drop()
+    assert values[5] <= values[30] <= values[60] <= values[90]
+
+
+def test_threads_show_the_program_and_not_the_engine(timeline: DemoTimeline) -> None:
+    leaf = timeline.seek(Moment(timeline.end.tick - 20))
+    views = leaf.threads()
+    assert [view.index for view in views] == sorted(view.index for view in views)
+    assert len({view.tid for view in views}) == len(views)
+    for view in views:
+        assert view.in_engine
+        assert not view.trapped
+        # Nothing of the program lies in the engine's zone, and its own text is not the program's.
+        maps = Path(f"/proc/{leaf.pid}/maps").read_text().splitlines()
+        inside = [line for line in maps if _holds(line, view.regs["rip"])]
+        assert inside
+        assert "libgdbrr" not in inside[0]
+
+
+def _holds(line: str, address: int) -> bool:
+    start, end = (int(part, 16) for part in line.split()[0].split("-"))
+    return start <= address < end
+
+
+def test_moment_behind_the_end(timeline: DemoTimeline) -> None:
+    with pytest.raises(GdbrrError, match="is behind the end"):
+        timeline.seek(Moment(timeline.end.tick + 1))
+
+
+def test_moment_that_was_never_executed(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    with pytest.raises(GdbrrError, match="does not exist"):
+        timeline.seek(Moment(1, symbols["touch"], 1))
+
+
+def test_nth_execution_in_a_segment(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    hit = timeline.last_hit([Point(PointKind.EXEC, symbols["touch"])], timeline.end)
+    assert hit
+    assert hit.moment.nth == 500
+    leaf = timeline.seek(Moment(hit.moment.tick, symbols["touch"], 123))
+    assert standing(leaf)["rip"] == symbols["touch"]
+    assert [view.trapped for view in leaf.threads() if view.index == leaf.thread] == [True]
+    assert timeline.last_hit([Point(PointKind.EXEC, symbols["touch"])], leaf.moment) == Hit(
+        Moment(hit.moment.tick, symbols["touch"], 122), Point(PointKind.EXEC, symbols["touch"]), leaf.thread
+    )
+
+
+# ---------------------------------------------------------------- searching
+
+
+def test_every_change_is_found_newest_first(timeline: DemoTimeline, counter: Point) -> None:
+    hits = chain(timeline, counter, 45)
+    assert [(hit.old, hit.new) for hit in hits] == [(value - 1, value) for value in range(340, 295, -1)]
+    assert {hit.thread for hit in hits[:40]} == {1, 2}
+    assert {hit.thread for hit in hits[40:]} == {0}
+
+
+def test_landing_is_in_front_of_the_write(timeline: DemoTimeline, counter: Point) -> None:
+    for hit in chain(timeline, counter, 3):
+        leaf = timeline.seek(hit.moment)
+        assert leaf.thread == hit.thread
+        assert word(leaf, counter.addr) == hit.old
+        leaf.drop()
+
+
+def test_write_in_a_loop_of_one_segment(timeline: DemoTimeline, counter: Point, symbols: dict[str, int]) -> None:
+    inside = timeline.last_hit([Point(PointKind.EXEC, symbols["count"])], timeline.end)
+    assert inside
+    hits = chain(timeline, counter, 45)
+    assert hits[-1].moment.tick == inside.moment.tick
+    leaf = timeline.seek(Moment(hits[-1].moment.tick, hits[-1].moment.pc, 100))
+    assert word(leaf, counter.addr) == 99
+    assert timeline.last_hit([counter], leaf.moment) == Hit(
+        Moment(hits[-1].moment.tick, hits[-1].moment.pc, 99), counter, 0, 98, 99
+    )
+    first = timeline.last_hit([counter], Moment(hits[-1].moment.tick, hits[-1].moment.pc, 2))
+    assert first
+    assert (first.old, first.new) == (0, 1)
+    assert timeline.last_hit([counter], first.moment) is None
+
+
+def test_write_of_the_same_value_is_no_change(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    assert timeline.last_hit([Point(PointKind.CHANGE, symbols["idle"], 4)], timeline.end) is None
+    written = timeline.last_hit([Point(PointKind.WRITE, symbols["idle"], 4)], timeline.end)
+    assert written
+    assert (written.old, written.new) == (0, 0)
+
+
+def test_access_is_found_too(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    read = timeline.last_hit([Point(PointKind.ACCESS, symbols["counter"], 4)], timeline.end)
+    assert read
+    assert read.old == read.new == 340  # main prints it
+    assert read.thread == 0
+
+
+def test_store_by_the_kernel_is_the_operations(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    point = Point(PointKind.CHANGE, symbols["stamp"] + 8, 8)
+    hit = timeline.last_hit([point], timeline.end)
+    assert hit
+    assert hit.moment.pc is None
+    before, after = timeline.seek(hit.moment), timeline.seek(Moment(hit.moment.tick + 1))
+    assert (word(before, point.addr, 8), word(after, point.addr, 8)) == (hit.old, hit.new)
+
+
+def test_repeated_string_instruction_is_one_execution(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    middle = timeline.last_hit([Point(PointKind.CHANGE, symbols["filled"] + 40, 1)], timeline.end)
+    first = timeline.last_hit([Point(PointKind.CHANGE, symbols["filled"], 1)], timeline.end)
+    assert middle
+    assert first
+    assert middle.moment == first.moment
+    assert middle.moment.nth == 1
+    leaf = timeline.seek(middle.moment)
+    assert word(leaf, symbols["filled"], 8) == 0
+    assert standing(leaf)["rcx"] == 64
+
+
+def test_more_points_than_the_processor_has(timeline: DemoTimeline, symbols: dict[str, int], counter: Point) -> None:
+    others = [Point(PointKind.CHANGE, symbols["filled"] + 8 * place, 8) for place in range(6)]
+    assert timeline.last_hit([*others, counter], timeline.end) == timeline.last_hit([counter], timeline.end)
+    hit = timeline.last_hit([counter], timeline.end)
+    assert hit
+    # Below all changes of the counter by threads, the fills are the newest; then the counter's again.
+    fills = timeline.last_hit([*others, counter], Moment(_first_of_thread(timeline, 1)))
+    assert fills
+    assert fills.point in others
+    before = timeline.last_hit([*others, counter], fills.moment)
+    assert before
+    assert (before.point, before.new) == (counter, 300)
+
+
+def _first_of_thread(timeline: DemoTimeline, thread: int) -> int:
+    return next(event.tick for event in timeline.demo.events() if event.thread == thread)
+
+
+def test_two_points_on_the_same_bytes(timeline: DemoTimeline, counter: Point) -> None:
+    written = Point(PointKind.WRITE, counter.addr, 4)
+    hit = timeline.last_hit([counter, written], timeline.end)
+    assert hit
+    assert (hit.old, hit.new) == (339, 340)
+
+
+def test_breakpoint_is_found_in_the_newest_epoch_first(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    hits = chain(timeline, Point(PointKind.EXEC, symbols["work"]), 5)
+    assert len(hits) == 2
+    assert {hit.thread for hit in hits} == {1, 2}
+    assert hits[0].moment.tick > hits[1].moment.tick
+
+
+def test_search_can_be_interrupted_and_goes_on_afterwards(timeline: DemoTimeline, counter: Point) -> None:
+    def stop(what: str, fraction: float) -> None:
+        raise Interrupted("stopped")
+
+    timeline.seek(timeline.end).drop()
+    alive = len(children())
+    with pytest.raises(Interrupted):
+        for _ in range(1000):  # it may be done before it first reports
+            timeline.last_hit([Point(PointKind.CHANGE, counter.addr + 64, 4)], timeline.end, stop)
+    assert len(children()) == alive
+    assert timeline.last_hit([counter], timeline.end)
+
+
+# ---------------------------------------------------------------- stepping back
+
+
+def test_every_step_back_is_the_instruction_before(timeline: DemoTimeline, counter: Point) -> None:
+    hit = timeline.last_hit([counter], timeline.end)
+    assert hit
+    moment: Moment | None = hit.moment
+    steps = []
+    while moment and moment.pc is not None:
+        steps.append(moment)
+        moment = timeline.previous(moment)
+    assert moment == Moment(hit.moment.tick)
+    for step in (steps[1], steps[-1]):
+        leaf = timeline.seek(step)
+        assert standing(leaf)["rip"] == step.pc
+        leaf.drop()
+    # On from the operation: the thread's segment before.
+    before = timeline.previous(moment)
+    assert before
+    assert before.tick < moment.tick
+    assert before.pc is not None
+    assert timeline.seek(before).thread == hit.thread
+
+
+def test_step_back_over_a_repeated_string_instruction(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
+    hit = timeline.last_hit([Point(PointKind.CHANGE, symbols["filled"], 1)], timeline.end)
+    assert hit
+    assert hit.moment.pc is not None
+    behind = Moment(hit.moment.tick, hit.moment.pc + 2, 1)
+    assert word(timeline.seek(behind), symbols["filled"] + 63, 1) == 7
+    assert timeline.previous(behind) == hit.moment
+
+
+def test_nothing_is_in_front_of_the_start(timeline: DemoTimeline) -> None:
+    assert timeline.previous(timeline.start) is None
+
+
+def test_step_back_from_the_end(timeline: DemoTimeline) -> None:
+    assert timeline.previous(timeline.end) == Moment(timeline.end.tick - 1)
+
+
+def test_segment_too_long_to_step_through(moments_program: Program, tmp_path: Path) -> None:
+    demo = recorded(moments_program, tmp_path, "--set", "limits.trace=1000")
+    with open_demo(demo) as timeline:
+        hit = timeline.last_hit([Point(PointKind.EXEC, moments_program.symbols["touch"])], timeline.end)
+        assert hit
+        with pytest.raises(GdbrrError, match="more than 1000 instructions"):
+            timeline.previous(hit.moment)
+
+
+def test_writer_is_found_without_a_trace(
+    timeline: DemoTimeline, counter: Point, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    traced = chain(timeline, counter, 42)
+    monkeypatch.setattr("gdbrr.timeline.segment.Segments.short_trace", lambda *_: None)
+    assert chain(timeline, counter, 42) == traced
+
+
+# ---------------------------------------------------------------- where a debugger stopped
+
+
+def test_locate_finds_the_moment_of_registers(timeline: DemoTimeline, counter: Point) -> None:
+    for hit in (chain(timeline, counter, 42)[-1], chain(timeline, counter, 1)[0]):
+        leaf = timeline.seek(hit.moment)
+        assert timeline.locate(hit.moment.tick, hit.thread, standing(leaf)) == hit.moment
+        leaf.drop()
+
+
+def test_locate_refuses_what_never_was(timeline: DemoTimeline, counter: Point) -> None:
+    hit = chain(timeline, counter, 1)[0]
+    regs = {**standing(timeline.seek(hit.moment)), "rbx": 0x1234567}
+    with pytest.raises(GdbrrError, match="these registers"):
+        timeline.locate(hit.moment.tick, hit.thread, regs)
+    with pytest.raises(GdbrrError, match="not one of thread"):
+        timeline.locate(hit.moment.tick, 0, regs)
+
+
+# ---------------------------------------------------------------- checkpoints and the lives of processes
+
+
+def test_checkpoints_are_thinned_out(moments_program: Program, tmp_path: Path, counter: Point) -> None:
+    demo = recorded(moments_program, tmp_path, "--set", "epochs.ticks=16", "--set", "limits.checkpoints=3")
+    with open_demo(demo) as timeline:
+        hits = chain(timeline, counter, 42)
+        assert [(hit.old, hit.new) for hit in hits] == [(value - 1, value) for value in range(340, 298, -1)]
+        assert len(timeline.checkpoints) <= 3
+        assert timeline.checkpoints[0] == 0
+        assert len(timeline.epochs) > 6
+    assert not children()
+
+
+def test_dropped_leaf_gives_its_place_back(timeline: DemoTimeline) -> None:
+    for _ in range(lib.GR_SLOTS + 10):
+        timeline.seek(Moment(3)).drop()
+
+
+def test_leaves_end_with_their_timeline(moments_demo: Path) -> None:
+    timeline = open_demo(moments_demo)
+    leaves = [timeline.seek(Moment(tick)) for tick in (1, 20, 40)]
+    assert len({leaf.pid for leaf in leaves}) == 3
+    timeline.close()
+    assert not children()
+
+
+def test_everything_ends_with_the_server(moments_demo: Path) -> None:
+    script = f"""
+import os, sys
+sys.path.insert(0, {str(ROOT)!r})
+import gdbrr
+from gdbrr.timeline.model import Moment
+timeline = gdbrr.open({str(moments_demo)!r})
+leaf = timeline.seek(timeline.end)
+print(open(f"/proc/self/task/{{os.getpid()}}/children").read(), flush=True)
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
+    assert done.returncode == -signal.SIGKILL
+    pids = done.stdout.split()
+    assert len(pids) > 4
+    for pid in map(int, pids):
+        try:
+            watched = os.pidfd_open(pid)
+        except ProcessLookupError:
+            continue
+        # Signalled when it ends; the test's own limit is the deadline.
+        os.waitid if False else None
+        _await_end(watched)
+
+
+def _await_end(fd: int) -> None:
+    import select
+
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    assert poll.poll(30_000)
+    os.close(fd)
+
+
+def test_desynchronised_replay_says_where(moments_program: Program, tmp_path: Path) -> None:
+    program = tmp_path / "copy"
+    program.write_bytes(moments_program.path.read_bytes())
+    program.chmod(0o755)
+    copy = Program.__new__(Program)
+    copy.path, copy.symbols = program, moments_program.symbols
+    demo = recorded(copy, tmp_path)
+    # Another program under the same name: it prints something else.
+    program.write_bytes(program.read_bytes().replace(b"begin", b"BEGIN!"[:5]))
+    with Demo.open(demo) as opened:
+        ticks = opened.ticks
+    with open_demo(demo) as timeline:
+        assert timeline.seek(timeline.start).tick == 0
+        with pytest.raises(GdbrrError, match="is desynchronised at tick") as caught:
+            timeline.seek(timeline.end)
+        assert caught.value.exit_code == EXIT_DESYNC
+        tick = int(caught.value.message.split("tick ")[1].split(":")[0])
+        assert 0 < tick < ticks
+    assert not children()
+
+
+def test_package_offers_it_to_scripts(moments_demo: Path) -> None:
+    with gdbrr.open(moments_demo) as timeline:  # type: ignore[operator]
+        assert timeline.end.tick > 100
