@@ -74,6 +74,10 @@ distclean: clean ## remove .venv as well
 	rm -rf .venv
 
 # ---------------------------------------------------------------- rules
+# One short line a step; `make V=1` shows the commands.
+Q := $(if $(filter 1,$(V)),,@)
+note = @printf '  %-6s %s\n' $(1) $(2)
+
 ifneq ($(filter test lint,$(MAKECMDGOALS)),)
 .venv/.setup-run: .venv/.setup-test # never both at once under -j
 endif
@@ -84,28 +88,34 @@ endif
 
 $(BUILD)/obj/%.o: preload/%.c Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ENGINE_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call note,cc,$<)
+	$(Q)$(CC) $(ENGINE_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(BUILD)/obj/%.o: preload/%.S Makefile
 	@mkdir -p $(@D)
-	$(CC) $(ENGINE_CFLAGS) -MMD -MP -c -o $@ $<
+	$(call note,cc,$<)
+	$(Q)$(CC) $(ENGINE_CFLAGS) -MMD -MP -c -o $@ $<
 
 $(ENGINE): $(ENGINE_O) preload/exports.map
-	$(CC) $(ENGINE_LDFLAGS) -o $@.new $(ENGINE_O)
+	$(call note,link,$@)
+	$(Q)$(CC) $(ENGINE_LDFLAGS) -o $@.new $(ENGINE_O)
 	@mv $@.new $@
 
 $(LAUNCH): preload/launch.c Makefile
 	@mkdir -p $(BUILD)/obj
-	$(CC) $(LAUNCH_CFLAGS) -MMD -MP -MF $(BUILD)/obj/launch.d -MT $@ -o $@.new $<
+	$(call note,cc,$<)
+	$(Q)$(CC) $(LAUNCH_CFLAGS) -MMD -MP -MF $(BUILD)/obj/launch.d -MT $@ -o $@.new $<
 	@mv $@.new $@
 
 $(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/tables/ops.def) gdbrr/demo/native_build.py
-	$(VENV) -m gdbrr.demo.native_build </dev/null
+	$(call note,native,$@)
+	$(Q)$(VENV) -m gdbrr.demo.native_build </dev/null
 	@touch $@
 
 # -O0 and no inlining: every variable and every line of a demonstration can be watched.
 $(BUILD)/demos/%: demos/%/bug.c Makefile
 	@mkdir -p $(@D)
-	$(CC) -g -O0 -pthread -Wall -Wextra -o $@ $<
+	$(call note,cc,$<)
+	$(Q)$(CC) -g -O0 -pthread -Wall -Wextra -o $@ $<
 
 -include $(ENGINE_O:.o=.d) $(BUILD)/obj/launch.d

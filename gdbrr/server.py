@@ -181,7 +181,8 @@ class Server:
             self._proxy(self._opener(), fd_in, fd_out).run()
 
     def _proxy(self, session: Session, fd_in: int, fd_out: int) -> Proxy:
-        proxy = Proxy(Link(fd_in, fd_out, self._closing, self._wake_in), session)
+        wake = [self._wake_in] if self._lifeline < 0 else [self._wake_in, self._lifeline]
+        proxy = Proxy(Link(fd_in, fd_out, self._closing, wake), session)
         try:
             proxy.open()
         except BaseException:

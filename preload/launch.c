@@ -246,13 +246,8 @@ static void signals_set(const struct options *opt)
 		own_mask = strtoull(opt->blocked, NULL, 16);
 }
 
-static void session_make(void)
-{
-	if (setsid() < 0 || ioctl(0, TIOCSCTTY, 0) < 0)
-		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "descriptor 0 cannot become the terminal: %s", strerror(errno));
-}
-
-// In the program-to-be. Nothing here may fail in silence: exec's errno goes to the tracer.
+// In the program-to-be. Nothing here may fail in silence: exec's errno goes to the tracer, that of the terminal negated.
+// The program itself must lead its session: the end of a leader takes the terminal from everybody.
 static _Noreturn void child_run(const struct options *opt, char **env, pid_t controller, int sync)
 {
 	char go;
@@ -267,8 +262,13 @@ static _Noreturn void child_run(const struct options *opt, char **env, pid_t con
 	if (write(sync, "r", 1) != 1 || read(sync, &go, 1) != 1)
 		_exit(EXIT_REFUSED);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &own_mask, NULL, 8);
-	execve(opt->exe, opt->argv, env);
-	int err = errno;
+	int err = 0;
+	if (opt->session && (setsid() < 0 || ioctl(0, TIOCSCTTY, 0) < 0))
+		err = -errno;
+	if (!err) {
+		execve(opt->exe, opt->argv, env);
+		err = errno;
+	}
 	if (write(sync, &err, sizeof err) != sizeof err)
 		_exit(EXIT_REFUSED);
 	_exit(EXIT_NOT_EXECUTABLE);
@@ -315,7 +315,10 @@ static void exec_await(const struct options *opt, int sync)
 			continue;
 		if (WIFEXITED(status) || WIFSIGNALED(status)) {
 			int err;
-			if (recv(sync, &err, sizeof err, MSG_DONTWAIT) == sizeof err)
+			bool told = recv(sync, &err, sizeof err, MSG_DONTWAIT) == sizeof err;
+			if (told && err < 0)
+				refuse(EXIT_REFUSED, "give it a terminal", "descriptor 0 cannot become the program's terminal: %s", strerror(-err));
+			if (told)
 				exec_failed(opt, err);
 			refuse(EXIT_REFUSED, "look at the kernel log", "the program died while it was being loaded");
 		}
@@ -399,8 +402,6 @@ int main(int argc, char **argv)
 	}
 	if (opt.cwd && chdir(opt.cwd) < 0)
 		refuse(EXIT_REFUSED, "create it", "the working directory %s cannot be entered: %s", opt.cwd, strerror(errno));
-	if (opt.session)
-		session_make();
 	layout_fix(&opt);
 	signals_set(&opt);
 	int sync[2];

@@ -40,6 +40,8 @@ def main(args: argparse.Namespace) -> int:
 
     with Demo.open(args.demo) as demo:
         outcome = replay.run(demo, echo=not args.quiet, trust=args.trust)
+        if demo.damage:
+            print(f"gdbrr: {demo.path} is damaged, so the replay ends at tick {demo.ticks}", file=sys.stderr)
         if args.json:
             print(divergence.to_json(demo, outcome))
         if outcome.synchronised:

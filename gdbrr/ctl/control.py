@@ -175,10 +175,6 @@ class Slot:
         total, room = int(self.raw.hits), lib.GR_HITS
         return [read_hit(self.raw.hit[number % room]) for number in range(max(0, total - room), total)]
 
-    @property
-    def hits_lost(self) -> bool:
-        return bool(self.raw.hits > lib.GR_HITS)
-
 
 class Control:
     """A mapped control page. INVARIANT(one-owner): only this object hands out the slots of its page."""

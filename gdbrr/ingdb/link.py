@@ -2,14 +2,15 @@
 
 Runs in: GDB's Python, and without GDB in tests. May call: the standard library and gdbrr.errors; never gdb, no
 threads: the packets themselves are sent by a function handed in.
-Owns: the server's process, its lifeline (the pipe at its standard input: closing it ends the server) and the private
-directory its socket is born in.
+Owns: the server's process, its lifeline (the pipe at its standard input: closing it ends the server) and the name of
+the private directory its socket is born in.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import secrets
 import select
 import shutil
 import signal
@@ -80,11 +81,14 @@ def command_line(python: str, words: Sequence[str], package: Path = PACKAGE) -> 
 
 
 def socket_directory() -> Path:
-    """A fresh directory that only this user can enter."""
+    """A directory that does not exist yet. The server makes it, for this user only, and removes what it made.
+
+    So nothing is left when GDB dies while it connects.
+    """
     base = os.environ.get("XDG_RUNTIME_DIR", "")
     if not (os.path.isabs(base) and os.access(base, os.W_OK | os.X_OK)):
         base = tempfile.gettempdir()
-    return Path(tempfile.mkdtemp(prefix="gdbrr-", dir=base))
+    return Path(base) / f"gdbrr-{secrets.token_hex(8)}"
 
 
 class Server:
@@ -105,7 +109,7 @@ class Server:
         self._process: subprocess.Popen[bytes] | None = None
         try:
             # An unnamed file, not a pipe: nobody would read a pipe while GDB waits for its user.
-            self._stderr = tempfile.TemporaryFile(dir=self.directory)
+            self._stderr = tempfile.TemporaryFile()
             self._process = subprocess.Popen(
                 command_line(python, [words[0], "--socket", self.socket, *words[1:]], package),
                 stdin=subprocess.PIPE,

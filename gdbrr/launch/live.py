@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.abi import lib
-from gdbrr.ctl import threads
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch.record import Recording, Request
@@ -44,17 +42,8 @@ class LiveRecording:
         return self._recording.program
 
     @property
-    def ticks(self) -> int:
-        """Operations so far."""
-        return int(self._recording.page.c.clock)
-
-    @property
     def directory(self) -> Path:
         return self._recording.directory
-
-    def threads(self) -> list[threads.Thread]:
-        """The program's threads as its engine shows them; the process should be stopped."""
-        return threads.read(self.pid, lib.GR_LIVE_THREADS if self._recording.page.c.started else 0)
 
     def poll(self) -> int | None:
         """Note whether the program has ended; returns its status then."""

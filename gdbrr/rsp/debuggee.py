@@ -119,6 +119,9 @@ class Debuggee:
     def turn(self) -> int:
         """The thread whose moment it is where the leaf stands."""
         assert self.leaf is not None
+        if self._tail_run and self.views():
+            # `leaf.thread` is that of the landing. The recording ended in the thread of the last operation.
+            return max(self.views().values(), key=lambda view: -1 if view.tick is None else view.tick).tid
         for tid, view in self.views().items():
             if view.index == self.leaf.thread:
                 return tid

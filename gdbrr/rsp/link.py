@@ -10,7 +10,7 @@ import os
 import select
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
@@ -30,12 +30,14 @@ class Closed(GdbrrError):
 class Link:
     """`closing` tells, between any two packets, whether somebody else wants the server to end."""
 
-    def __init__(self, fd_in: int, fd_out: int, closing: Callable[[], bool] = lambda: False, wake_fd: int = -1) -> None:
+    def __init__(
+        self, fd_in: int, fd_out: int, closing: Callable[[], bool] = lambda: False, wake_fds: Sequence[int] = ()
+    ) -> None:
         self.fd = fd_in
         self._out = fd_out
         self._closing = closing
-        self.wake_fd = wake_fd
-        """Readable when it is worth asking `closing`; -1: none."""
+        self.wake_fds = wake_fds
+        """Readable when it is worth asking `closing`."""
         self._framer = Framer()
         self._packets: deque[bytes] = deque()
         self._interrupted = False
@@ -44,7 +46,7 @@ class Link:
 
     def next_packet(self) -> bytes:
         while not self._packets:
-            select.select([self.fd, self.wake_fd] if self.wake_fd >= 0 else [self.fd], [], [])
+            select.select([self.fd, *self.wake_fds], [], [])
             self.pump()
         return self._packets.popleft()
 

@@ -62,7 +62,7 @@ def unescape(data: bytes) -> bytes:
 
 
 def expand(payload: bytes) -> bytes:
-    """Undo run-length encoding: `0*"` is five zeros. Comes before unescape: runs are made of escaped bytes."""
+    """Undo run-length encoding: `0*"` is six zeros. Comes before unescape: runs are made of escaped bytes."""
     if b"*" not in payload:
         return payload
     out = bytearray()

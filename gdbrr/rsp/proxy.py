@@ -103,10 +103,9 @@ class Proxy:
 
         look()
         output = self._live.output_fd if self._live is not None and self.navigator.recording else -1
-        others: dict[int, Callable[[], bool]] = {self._link.fd: look, self._link.wake_fd: look}
+        others: dict[int, Callable[[], bool]] = dict.fromkeys((self._link.fd, *self._link.wake_fds), look)
         if output >= 0:
             others[output] = lambda: self._relay(output)
-        others.pop(-1, None)
         stopped = upstream.wait_stop(others)
         while output >= 0 and select.select([output], [], [], 0)[0] and self._relay(output):
             continue

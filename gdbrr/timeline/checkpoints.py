@@ -79,6 +79,8 @@ class Checkpoints:
         # A checkpoint in front of BEFORE's own segment begins the span that ends in it.
         last = before.tick if before.pc is not None else before.tick - 1
         kept = [checkpoint for checkpoint in self._kept if checkpoint.tick <= last]
+        if not kept:  # BEFORE is the beginning of time
+            return []
         ends = [checkpoint.tick for checkpoint in kept[1:]] + [before.tick]
         return list(reversed(list(zip(kept, ends, strict=True))))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, PointHit, ProcessEnded, has_ended
@@ -97,14 +97,15 @@ class Pass:
 
     def hits(self) -> list[Found]:
         """What was hit before the end of the pass, in order of time."""
-        newer = [
-            Found(self._points[hit.point], hit) for hit in self.worker.slot.hits() if hit.point < len(self._points)
-        ]
+        hits = [hit for hit in self.worker.slot.hits() if hit.point < len(self._points)]
+        newer = [Found(self._points[hit.point], hit) for hit in one_by_operation(hits)]
         return self._before + [found for found in newer if self._counts(found)]
 
     def _counts(self, found: Found) -> bool:
-        """Not the hit at the very moment that the pass stops at."""
+        """A change changes something; and the hit at the very moment that the pass stops at comes too late."""
         hit, inside = found.hit, self._inside
+        if found.point.kind is PointKind.CHANGE and hit.old == hit.new:
+            return False
         if inside is None or found.point.kind is not PointKind.EXEC:
             return True
         return not (hit.tick == inside.tick and hit.pc == inside.pc and hit.nth >= inside.nth)
@@ -115,6 +116,21 @@ class Pass:
 
     def drop(self) -> None:
         self.worker.drop()
+
+
+def one_by_operation(hits: Sequence[PointHit]) -> list[PointHit]:
+    """The same hits, but those that one operation made byte by byte are one."""
+    joined: list[PointHit] = []
+    newest: dict[int, int] = {}  # point: where its newest hit stands
+    for hit in hits:
+        at = newest.get(hit.point)
+        last = joined[at] if at is not None else None
+        if at is not None and last and last.by_operation and hit.by_operation and last.tick == hit.tick:
+            joined[at] = replace(hit, old=last.old)
+        else:
+            newest[hit.point] = len(joined)
+            joined.append(hit)
+    return joined
 
 
 def groups_of(points: Sequence[Point], room: int) -> list[list[Point]]:

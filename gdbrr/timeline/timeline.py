@@ -17,7 +17,6 @@ from gdbrr.ctl.control import Armed
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
-from gdbrr.launch.live import LiveRecording
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.leaf import DemoLeaf
 from gdbrr.timeline.model import Epoch, Hit, Moment, Point, Progress
@@ -25,18 +24,8 @@ from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
 
-Stop = tuple[int, dict[str, int] | None]
-"""Where a recording that still goes on stands: thread index, and its registers unless it is inside an operation."""
-
-
-def open_live(live: LiveRecording, tid: int, regs: dict[str, int]) -> DemoTimeline:
-    """The past of a program that a debugger has stopped, with the end where thread TID stands now."""
-    thread = next((thread for thread in live.threads() if thread.tid == tid), None)
-    if thread is None:
-        raise GdbrrError(
-            "the program has not come to its first operation yet", "let it run to a breakpoint in main first"
-        )
-    return open_demo(live.snapshot(), trust=True, stop=(thread.index, None if thread.in_engine else regs))
+Stop = tuple[int, dict[str, int]]
+"""Where a recording that still goes on stands: thread index and registers."""
 
 
 def open_demo(path: Path | str, *, trust: bool = False, stop: Stop | None = None) -> DemoTimeline:
@@ -72,8 +61,8 @@ class DemoTimeline:
             self._segments = Segments(self._checkpoints, self._order)
             self._search = Search(self._checkpoints, self._order, self._segments)
             self._end = Moment(demo.ticks)
-            if stop and stop[1]:
-                self._end = self._segments.locate(demo.ticks, stop[0], stop[1], None)
+            if stop:
+                self._end = self._segments.locate(demo.ticks, *stop, None)
         except BaseException:
             self.close()
             raise

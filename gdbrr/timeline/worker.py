@@ -23,11 +23,19 @@ class Desynchronised(GdbrrError):
 
     def __init__(self, panic: Panic) -> None:
         what = "is desynchronised" if panic.desynchronised else "failed"
-        text = panic.text or "it gives no reason"
         super().__init__(
-            f"the replay {what} at tick {panic.tick}: {text}", "`gdbrr replay` on the demo says more", EXIT_DESYNC
+            f"the replay {what} at tick {panic.tick}: {panic.text or 'it gives no reason'}",
+            "`gdbrr replay` on the demo says more",
+            EXIT_DESYNC,
         )
         self.panic = panic
+
+
+def failure(panic: Panic) -> GdbrrError:
+    """The error that a panic in a replay is."""
+    if panic.refused:
+        return GdbrrError(f"this machine refuses {panic.text}", "gdbrr doctor says how to allow it")
+    return Desynchronised(panic)
 
 
 class Process:
@@ -55,7 +63,7 @@ class Process:
     def check(self) -> None:
         panic = self.slot.panic
         if panic:
-            raise Desynchronised(panic)
+            raise failure(panic)
 
     def _copy(self, cmd: int, states: Sequence[int], flags: int, final_thread: int) -> Slot:
         slot = self.control.take_slot(flags, final_thread)

@@ -32,6 +32,7 @@ def main(words: list[str]) -> int:
         print(os.environ["STUB_SAYS"], flush=True)
         return 1
     path = serve[serve.index("--socket") + 1]
+    os.mkdir(os.path.dirname(path), 0o700)
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(path)
         listener.listen(1)

@@ -106,13 +106,24 @@ def test_python_adds_nothing_to_the_programs_environment() -> None:
     assert told == ["LC_CTYPE"]
 
 
-def test_the_socket_directory_is_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_socket_directory_is_a_fresh_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    found = socket_directory()
-    assert (found.parent, found.stat().st_mode & 0o777) == (tmp_path, 0o700)
+    found = [socket_directory() for _ in range(2)]
+    assert {each.parent for each in found} == {tmp_path}
+    assert found[0] != found[1]
     monkeypatch.setenv("XDG_RUNTIME_DIR", "relative")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert socket_directory().parent == tmp_path
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_server_removes_the_directory_it_made(tmp_path: Path) -> None:
+    socket = tmp_path / "fresh" / "gdb"
+    (tmp_path / "no.demo").touch()
+    command = command_line(sys.executable, ["serve", "--socket", str(socket), str(tmp_path / "no.demo")])
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert not socket.parent.exists()
 
 
 # ---------------------------------------------------------------- questions

@@ -20,6 +20,11 @@ static void *work(void *name)
 	return NULL;
 }
 
+static void puts_total(void)
+{
+	printf("%s %ld\n", order, total);
+}
+
 int main(void)
 {
 	pthread_t a, b;
@@ -27,6 +32,6 @@ int main(void)
 	pthread_create(&b, NULL, work, "b");
 	pthread_join(a, NULL);
 	pthread_join(b, NULL);
-	printf("%s %ld\n", order, total);
+	puts_total();
 	return 0;
 }

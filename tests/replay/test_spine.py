@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.recordings import Op
 from gdbrr.abi import lib
 from gdbrr.errors import EXIT_DESYNC
 from harness import programs
 from harness.run import Result, run
-from fuzz.recordings import Op
 from replay.alter import alter
 
 GDBRR = (sys.executable, "-m", "gdbrr")
@@ -100,7 +100,7 @@ def buffer_overrun(ops: list[Op]) -> list[Op]:
 
 
 @pytest.mark.parametrize("change", [clock_data, turns_swapped])
-def test_control_other_data_or_order_give_another_output(change: Callable[[list[Op]], list[Op]], tmp_path: Path) -> None:
+def test_control_other_data_or_order_show(change: Callable[[list[Op]], list[Op]], tmp_path: Path) -> None:
     demo, first = recorded("spine", tmp_path)
     result = replay(alter(demo, tmp_path / "altered.demo", change))
     assert result.out != first.out

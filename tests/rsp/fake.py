@@ -72,7 +72,7 @@ class Process:
             setattr(self.page, name, value)
         self._popen = subprocess.Popen(
             ["setarch", "-R", program],
-            env={"GDBRR_FAKE": f"/proc/{os.getpid()}/fd/{self._fd}"},
+            env={**os.environ, "GDBRR_FAKE": f"/proc/{os.getpid()}/fd/{self._fd}"},
             stdin=subprocess.DEVNULL,
             start_new_session=True,
         )

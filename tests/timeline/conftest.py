@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,8 +12,6 @@ import pytest
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import programs
 from harness.run import gdbrr
-
-Record = Callable[..., Path]
 
 
 class Program:
@@ -31,15 +29,15 @@ def moments_program() -> Program:
     return Program("moments")
 
 
-def recorded(program: Program, directory: Path, *options: str) -> Path:
+def recorded(program: Path, directory: Path, *options: str) -> Path:
     demo = directory / "x.demo"
-    gdbrr("record", "-o", demo, *options, "--", program.path).expect(0)
+    gdbrr("record", "-o", demo, *options, "--", program).expect(0)
     return demo
 
 
 @pytest.fixture(scope="module")
 def moments_demo(moments_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorded(moments_program, tmp_path_factory.mktemp("moments"), "--set", "epochs.ticks=16")
+    return recorded(moments_program.path, tmp_path_factory.mktemp("moments"), "--set", "epochs.ticks=16")
 
 
 @pytest.fixture

@@ -213,7 +213,7 @@ def _compile(tmp_path: Path, result: str) -> Path:
 def test_changed_program_is_desynchronised_and_the_report_says_why(tmp_path: Path) -> None:
     program = _compile(tmp_path, "0")
     gdbrr("record", "-o", "x.demo", program, cwd=tmp_path).expect(0)
-    _compile(tmp_path, "puts(\"something else\") < 0")
+    _compile(tmp_path, 'puts("something else") < 0')
     done = gdbrr("replay", "x.demo", cwd=tmp_path).expect(125)
     assert done.err.startswith("gdbrr replay: x.demo is desynchronised at tick ")
     assert "in thread 0" in done.err

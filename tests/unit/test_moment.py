@@ -26,7 +26,9 @@ def test_form_is_that_of_the_glossary() -> None:
     assert str(Moment(120, 0x401136, 2)) == "120:0x401136#2"
 
 
-@pytest.mark.parametrize("text", ["", "x", "-1", "1:", "1:2#3", "1:0x2", "1:0x2#", "1:0xG#1", " 1", "1 ", "1:0x1#1x", "12e3"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "-1", "1:", "1:2#3", "1:0x2", "1:0x2#", "1:0xG#1", " 1", "1 ", "1:0x1#1x", "12e3"]
+)
 def test_anything_else_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(GdbrrError, match="A moment is TICK") as caught:
         Moment.parse(text)

@@ -1,0 +1,258 @@
+"""The packets themselves, interruption, and how sessions end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from gdbrr.errors import GdbrrError
+from gdbrr.rsp.packet import from_hex, to_hex
+from gdbrr.rsp.stop import SIGNAL_INT
+from gdbrr.rsp.upstream import Told, Upstream
+from rsp.conftest import Client, Served, Starter, gdb_words
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver")
+
+
+def test_features(demo: Served) -> None:
+    client = Client(demo)
+    features = client.ask(b"qSupported:multiprocess+;swbreak+").decode().split(";")
+    assert {"ReverseContinue+", "ReverseStep+", "multiprocess+", "swbreak+", "qXfer:threads:read+"} <= set(features)
+    dangerous = ("QNonStop", "fork-events", "exec-events", "QThreadEvents", "Qbtrace", "ConditionalB", "no-resumed")
+    assert not [feature for feature in features if feature.startswith(dangerous)]
+    client.close()
+
+
+def test_ids_and_lists(client: Client) -> None:
+    assert client.ask(b"?").startswith(b"T05")
+    assert client.ask(b"qC") == b"QCp1b59.1b5a"
+    assert client.ask(b"qfThreadInfo") == b"mp1b59.1b59,p1b59.1b5a"
+    assert client.ask(b"qsThreadInfo") == b"l"
+    xml = client.ask(b"qXfer:threads:read::0,1000")
+    assert b'id="p1b59.1b59"' in xml
+    assert b"core=" not in xml
+    assert client.ask(b"Tp1b59.1b59") == b"OK"
+    assert client.ask(b"Tp1b59.1111").startswith(b"E")
+    assert client.ask(b"Hgp1b59.1111").startswith(b"E")
+    whole = client.ask(b"qXfer:threads:read::0,1000")[1:]
+    parts, offset = b"", 0
+    while True:
+        part = client.ask(b"qXfer:threads:read::%x,20" % offset)
+        parts += part[1:]
+        offset = len(parts)
+        if part[:1] == b"l":
+            break
+    assert parts == whole
+
+
+def test_files_of_the_process_are_those_of_the_leaf(client: Client) -> None:
+    client.ask(b"?")
+    reply = client.ask(b"vFile:open:" + to_hex("/proc/7001/task/7002/comm") + b",0,0")
+    assert reply.startswith(b"F")
+    assert not reply.startswith(b"F-1")
+    fd = reply[1:]
+    assert client.ask(b"vFile:pread:" + fd + b",100,0") == b"F8;program\n"
+    # A switch to another leaf leaves opened files alone.
+    assert client.ask(b"bc").startswith(b"T05replaylog:begin;")
+    assert client.ask(b"vFile:pread:" + fd + b",100,0") == b"F8;program\n"
+    assert client.ask(b"vFile:close:" + fd) == b"F0"
+    assert client.ask(b"vFile:unlink:" + to_hex("/tmp/x")).startswith(b"F-1")
+    assert client.ask(b"qXfer:exec-file:read:1b59:0,100").endswith(b"/program")
+
+
+def test_what_is_refused_and_what_is_not_understood(client: Client) -> None:
+    assert client.ask(b"QNonStop:0") == b"OK"
+    assert client.ask(b"QNonStop:1").startswith(b"E.")
+    assert client.ask(b"vCont;r1,2:p1b59.1b59") == b"E01"
+    assert client.ask(b"vCont?") == b"vCont;c;C;s;S"
+    assert client.ask(b"qRcmd," + to_hex("exit")) == b""
+    assert client.ask(b"Z3,404040,8") == b""
+    assert client.ask(b"G00").startswith(b"E.the past is read-only")
+    assert client.ask(b"M404040,1:00").startswith(b"E.")
+    assert client.ask(b"X404040,0:") == b"OK"
+    assert client.ask(b"qGdbrr:zz") == b""
+    assert "error" in json.loads(from_hex(client.ask(b"qGdbrr:" + to_hex("{}"))))
+    assert client.ask(b"?").startswith(b"T05")
+
+
+def test_a_thread_named_for_stepping_backwards(client: Client) -> None:
+    client.ask(b"?")
+    assert client.ask(b"bs").endswith(b"thread:p1b59.1b5a;")
+    assert client.ask(b"Hcp1b59.1b5a") == b"OK"
+    assert client.ask(b"bs").endswith(b"thread:p1b59.1b5a;")
+
+
+def test_ctrl_c_ends_a_search_and_leaves_everything_as_it_was(serve: Starter) -> None:
+    # GIVEN a search that takes half a minute
+    client = Client(serve("demo", slow=30))
+    client.ask(b"qSupported:multiprocess+;swbreak+")
+    before = client.ask(b"g")
+    client.ask(b"Z0,401136,1")
+    # WHEN it is interrupted once it says that it is at work
+    client.send(b"bc")
+    progress = client.reply()
+    client.interrupt()
+    # THEN it stops where it was
+    assert from_hex(progress[1:]) == b"gdbrr: searching 50%\n"
+    reply = client.reply()
+    while reply.startswith(b"O"):
+        reply = client.reply()
+    assert reply.startswith(b"T02")
+    assert client.ask(b"g") == before
+    client.close()
+
+
+def test_ctrl_c_reaches_gdb_users(serve: Starter) -> None:
+    served = serve("demo", slow=30)
+    words = gdb_words(served.program, f"target extended-remote {served.path}")
+    words[3:3] = ["-ex", "set height 0"]
+    process = subprocess.Popen(
+        [*words[:-1], "-ex", "break deposit", "-ex", "reverse-continue", "-ex", "print balance", words[-1]],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    seen = ""
+    for line in process.stdout:
+        seen += line
+        if "searching" in line:
+            process.send_signal(signal.SIGINT)
+            break
+    rest = process.stdout.read()
+    process.stdout.close()
+    process.wait(30)
+    assert "SIGINT" in rest, seen + rest
+
+
+def test_interrupting_a_process_that_runs() -> None:
+    """No leader of its process group, and everything blocked: gdbserver's own way would not reach it."""
+    program = "import signal as s; s.pthread_sigmask(s.SIG_BLOCK, range(1, 65)); print(flush=True); s.pause()"
+    process = subprocess.Popen(["python3", "-c", program], stdout=subprocess.PIPE)
+    upstream = Upstream()
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.stdout.close()
+        upstream.attach(process.pid, Told())
+        for _ in range(2):
+            upstream.resume(b"vCont;c")
+            upstream.interrupt()
+            assert upstream.wait_stop({}).signal == SIGNAL_INT
+        upstream.kill()
+        assert process.wait(10) == -signal.SIGKILL
+    finally:
+        upstream.close()
+        process.kill()
+        process.wait()
+
+
+def test_attaching_to_nothing_says_so() -> None:
+    upstream = Upstream()
+    try:
+        with pytest.raises(GdbrrError, match="cannot attach to process"):
+            upstream.attach(1 << 22, Told())
+    finally:
+        upstream.close()
+
+
+def test_a_gdbserver_that_died_is_an_error_and_not_the_end(demo: Served) -> None:
+    client = Client(demo)
+    client.ask(b"qSupported:multiprocess+;swbreak+")
+    for pid in children(demo.process.pid, "gdbserver"):
+        os.kill(pid, signal.SIGKILL)
+    client.send(b"vCont;c")
+    replies = [client.reply()]
+    while replies[-1].startswith(b"O"):
+        replies.append(client.reply())
+    assert b"gdbserver ended" in from_hex(replies[0][1:])
+    assert replies[-1].startswith(b"T00")
+    assert client.ask(b"bc").startswith(b"T05replaylog:begin")
+    client.close()
+
+
+def children(pid: int, name: str) -> list[int]:
+    with open(f"/proc/{pid}/task/{pid}/children") as file:
+        pids = [int(word) for word in file.read().split()]
+    return [each for each in pids if Path(f"/proc/{each}/comm").read_text().strip() == name]
+
+
+def test_only_this_user_can_connect(demo: Served) -> None:
+    assert stat.S_IMODE(demo.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(demo.path.parent.stat().st_mode) == 0o700
+
+
+@pytest.mark.parametrize("last", [b"k", b"D;1b59", b"vKill;1b59"])
+def test_the_last_packets_end_the_server(demo: Served, last: bytes) -> None:
+    client = Client(demo)
+    client.ask(b"qSupported:multiprocess+")
+    if last == b"k":
+        client.send(last)
+    else:
+        assert client.ask(last) == b"OK"
+    assert demo.end() == 0
+    assert not demo.survivors()
+    assert not demo.path.parent.exists()
+    client.close()
+
+
+def test_after_a_kill_an_extended_session_can_run_again(client: Client) -> None:
+    assert client.ask(b"!") == b"OK"
+    assert client.ask(b"vKill;1b59") == b"OK"
+    assert client.ask(b"?") == b"W00"
+    assert client.ask(b"g").startswith(b"E.no process")
+    assert client.ask(b"vRun;").startswith(b"T05")
+    assert client.ask(b"qC") == b"QCp1b59.1b59"
+
+
+def test_a_disconnect_ends_the_server(demo: Served) -> None:
+    client = Client(demo)
+    client.ask(b"?")
+    client.close()
+    assert demo.end() == 0
+    assert not demo.survivors()
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_sigterm_ends_the_server(demo: Served, connected: bool) -> None:
+    client = Client(demo) if connected else None
+    if client:
+        client.ask(b"?")
+    demo.process.send_signal(signal.SIGTERM)
+    assert demo.end() == 0
+    assert not demo.survivors()
+    assert not demo.path.parent.exists()
+    if client:
+        client.close()
+
+
+@pytest.mark.parametrize("connected", [False, True])
+def test_the_end_of_the_lifeline_ends_the_server(serve: Starter, connected: bool) -> None:
+    served = serve("demo", lifeline=True)
+    client = Client(served) if connected else None
+    if client:
+        client.ask(b"?")
+    assert served.process.stdin is not None
+    served.process.stdin.close()
+    assert served.end() == 0
+    assert not served.survivors()
+    if client:
+        client.close()
+
+
+def test_a_killed_server_leaves_no_process_behind(demo: Served) -> None:
+    client = Client(demo)
+    client.ask(b"?")
+    client.ask(b"bs")
+    demo.process.kill()
+    demo.end()
+    assert not demo.survivors()
+    client.close()

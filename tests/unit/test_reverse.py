@@ -1,0 +1,145 @@
+"""What `bc` looks for and what it answers; the targets of armed commands."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from gdbrr.errors import GdbrrError
+from gdbrr.rsp.reverse import (
+    ACCESS_WATCH,
+    HARDWARE,
+    SOFTWARE,
+    WATCH,
+    PointTable,
+    Span,
+    Target,
+    parse_target,
+    resolve,
+    slots,
+)
+from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind
+
+SPAN = Span(Moment(0), Moment(1000, 0x401000, 2), [Epoch(i, i * 250, i * 250 + 250, 10, i / 2) for i in range(4)])
+
+
+def table(*held: tuple[int, int, int]) -> PointTable:
+    points = PointTable()
+    for each in held:
+        points.change(True, each)
+    return points
+
+
+def hit(kind: PointKind, addr: int, length: int = 1) -> Hit:
+    return Hit(Moment(3), Point(kind, addr, length), 0)
+
+
+def test_breakpoints_become_points() -> None:
+    points = table((SOFTWARE, 0x401136, 1), (HARDWARE, 0x401136, 1), (WATCH, 0x404040, 64), (ACCESS_WATCH, 0x404000, 8))
+    assert points.for_search() == [
+        Point(PointKind.EXEC, 0x401136),
+        Point(PointKind.ACCESS, 0x404000, 8),
+        Point(PointKind.CHANGE, 0x404040, 64),
+    ]
+    points.change(False, (WATCH, 0x404040, 64))
+    assert len(points.for_search()) == 2
+
+
+def test_a_hit_is_reported_for_the_breakpoint_gdb_has() -> None:
+    points = table((SOFTWARE, 0x10, 1), (HARDWARE, 0x20, 1), (WATCH, 0x404040, 8), (ACCESS_WATCH, 0x404048, 8))
+    assert points.reasons(hit(PointKind.EXEC, 0x10)) == (("swbreak", ""),)
+    assert points.reasons(hit(PointKind.EXEC, 0x20)) == (("hwbreak", ""),)
+    assert points.reasons(hit(PointKind.CHANGE, 0x404040, 8)) == (("watch", "404040"),)
+    assert points.reasons(hit(PointKind.ACCESS, 0x404048, 8)) == (("awatch", "404048"),)
+
+
+def test_a_hit_of_a_command_is_no_breakpoint_of_gdb() -> None:
+    points = table((SOFTWARE, 0x10, 1), (WATCH, 0x404040, 8))
+    assert points.reasons(hit(PointKind.EXEC, 0x11)) == ()
+    assert points.reasons(hit(PointKind.CHANGE, 0x404040, 4)) == ()
+
+
+@pytest.mark.parametrize(
+    ("held", "count"),
+    [
+        ((SOFTWARE, 0x10, 1), 0),
+        ((HARDWARE, 0x10, 1), 1),
+        ((WATCH, 0x1000, 8), 1),
+        ((WATCH, 0x1001, 8), 4),  # 1 + 2 + 4 + 1
+        ((WATCH, 0x1000, 32), 4),
+        ((WATCH, 0x1000, 4096), 512),
+        ((WATCH, 0x1004, 8), 2),
+    ],
+)
+def test_debug_registers(held: tuple[int, int, int], count: int) -> None:
+    assert slots(held) == count
+
+
+def test_what_the_cpu_cannot_watch_is_refused_forwards_only() -> None:
+    points = table(*((WATCH, 0x1000 + 8 * i, 8) for i in range(4)))
+    points.check_forward()
+    points.change(True, (WATCH, 0x2000, 1))
+    assert len(points.for_search()) == 5
+    with pytest.raises(GdbrrError, match="need 5 debug registers and the CPU has 4"):
+        points.check_forward()
+
+
+def test_a_step_over_a_breakpoint_is_recognised() -> None:
+    points = table((SOFTWARE, 0x10, 1))
+    assert not points.stepping_over(0x10)
+    points.change(False, (SOFTWARE, 0x10, 1))
+    assert points.stepping_over(0x10)
+    assert not points.stepping_over(0x11)
+
+
+TARGETS: list[tuple[dict[str, Any], Moment]] = [
+    ({"moment": "120:0x401136#2"}, Moment(120, 0x401136, 2)),
+    ({"epoch": 2}, Moment(500)),
+    ({"where": "start"}, Moment(0)),
+    ({"where": "end"}, SPAN.end),
+    ({"percent": 50}, Moment(500)),
+    ({"percent": 0}, Moment(0)),
+    ({"percent": 100}, SPAN.end),
+    ({"epochs_back": 1}, Moment(500)),
+    ({"epochs_back": 2}, Moment(250)),
+    ({"epochs_back": 99}, Moment(0)),
+]
+
+
+@pytest.mark.parametrize(("body", "moment"), TARGETS, ids=[str(body) for body, _ in TARGETS])
+def test_targets(body: dict[str, Any], moment: Moment) -> None:
+    assert resolve(parse_target(body), SPAN, Moment(600)) == moment
+
+
+def test_the_start_of_this_epoch_and_then_the_one_before() -> None:
+    back = Target(epochs_back=1)
+    assert resolve(back, SPAN, Moment(500, 0x401000, 1)) == Moment(500)
+    assert resolve(back, SPAN, Moment(500)) == Moment(250)
+    assert resolve(back, SPAN, Moment(0)) == Moment(0)
+
+
+def test_points_of_a_command() -> None:
+    target = parse_target({"points": [{"kind": "change", "addr": 0x404040, "length": 8}], "count": 3})
+    assert target == Target(points=(Point(PointKind.CHANGE, 0x404040, 8),), count=3)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *({}, {"points": []}, {"moment": "noon"}, {"where": "nowhere"}, {"epoch": "x"}, {"epochs_back": 0}),
+        *({"points": [{"kind": "smell", "addr": 1}]}, {"points": [{"kind": "exec"}]}, {"points": 3}),
+        *({"points": [{"kind": "exec", "addr": -1}]}, {"points": [{"kind": "exec", "addr": 1}], "count": 0}),
+    ],
+)
+def test_bad_targets_are_errors_with_a_way_out(body: dict[str, Any]) -> None:
+    with pytest.raises(GdbrrError) as caught:
+        parse_target(body)
+    assert caught.value.hint
+
+
+@pytest.mark.parametrize("body", [{"moment": "1001"}, {"epoch": 4}, {"percent": 101}, {"percent": -1}])
+def test_targets_outside_of_the_demo_name_its_bounds(body: dict[str, Any]) -> None:
+    with pytest.raises(GdbrrError) as caught:
+        resolve(parse_target(body), SPAN, Moment(600))
+    assert caught.value.hint
