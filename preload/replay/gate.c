@@ -39,10 +39,12 @@ void gr_gate_open(struct gr_thread *self)
 void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state)
 {
 	uint32_t before = self->pub.state;
+	// Read first: behind the announcement the controller may attach a debugger for the *next* run.
+	bool debugged = gr_slot->flags & GR_SLOT_DEBUGGED;
 	gr_slot->tick = gr_replay.tick;
 	self->pub.state = state == GR_S_TRAPPED ? GR_T_TRAPPED : GR_T_PARKED;
 	gr_slot_announce(state);
-	if (gr_slot->flags & GR_SLOT_DEBUGGED)
+	if (debugged)
 		gr_debug_trap();
 	for (;;) {
 		enum gr_cmd cmd = gr_slot_command(&gr_replay.seen);
