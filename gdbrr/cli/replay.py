@@ -27,7 +27,12 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("demo", metavar="DEMO", type=Path, help="a file that gdbrr record made")
+    parser.add_argument(
+        "demo",
+        metavar="DEMO",
+        type=Path,
+        help="a file that gdbrr record made; or NAME.demo.recording, which it left when it was killed",
+    )
     parser.add_argument("--json", action="store_true", help="print how it went as JSON, after the program's output")
     parser.add_argument("--quiet", action="store_true", help="keep the program's output to yourself")
     parser.add_argument("--trust", action="store_true", help="replay it although somebody else recorded it")
@@ -35,10 +40,14 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
-    from gdbrr.launch import replay
+    from gdbrr.launch import record, replay
     from gdbrr.report import divergence
 
-    with Demo.open(args.demo) as demo:
+    path = args.demo
+    if path.is_dir():
+        path = record.finish_left(path)
+        print(f"gdbrr: the recording was left unfinished; it is in {path} now", file=sys.stderr)
+    with Demo.open(path) as demo:
         outcome = replay.run(demo, echo=not args.quiet, trust=args.trust)
         if demo.damage:
             print(f"gdbrr: {demo.path} is damaged, so the replay ends at tick {demo.ticks}", file=sys.stderr)

@@ -189,7 +189,9 @@ class Control:
 
     def take_slot(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> Slot:
         if not self._free:
-            raise GdbrrError(f"more than {lib.GR_SLOTS} processes of one replay", "lower the knob `checkpoints`")
+            raise GdbrrError(
+                f"more than {lib.GR_SLOTS} processes of one replay", "lower limits.checkpoints in the profile"
+            )
         slot = self.slot(self._free.pop())
         slot.clear(flags, final_thread)
         return slot

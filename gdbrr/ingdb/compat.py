@@ -295,7 +295,9 @@ def code_addresses(location: str) -> list[int]:
         if hasattr(probe, "locations"):  # GDB 13
             found = [int(each.address) for each in probe.locations]
         else:
-            found = [int(each.pc) for each in gdb.decode_line(location)[1] or () if each.pc]
+            # decode_line gives a function's entry, `break` the first line behind its prologue: ask for the latter.
+            text = gdb.execute(f"maint info breakpoints {probe.number}", to_string=True)
+            found = [int(each, 16) for each in re.findall(r"^ *-?\d+\.\d+\s.*?(0x[0-9a-f]+)", text, re.MULTILINE)]
     finally:
         probe.delete()
     if not found:

@@ -79,6 +79,41 @@ def recording_of(demo: Path) -> Path:
     return demo.with_name(demo.name + SUFFIX)
 
 
+def finish_left(directory: Path) -> Path:
+    """Pack a recording whose controller was killed, next to it; the directory is gone then."""
+    with abi.map_ctl(directory / "ctl", write=False) as page:
+        pid = page.c.slot[0].pid
+    try:
+        running = str((directory / "ctl").resolve()) in Path(f"/proc/{pid}/maps").read_text(errors="replace")
+    except OSError:
+        running = False
+    if running:
+        raise GdbrrError(f"{directory} is still being recorded by process {pid}", "let that end first")
+    demo = directory.with_suffix("")
+    if directory.suffix != SUFFIX or demo.exists():
+        raise GdbrrError(f"{demo} is in the way", f"rename {directory} to NAME.demo{SUFFIX}")
+    knobs = _profile_of(directory).knobs()
+    _pack(directory, demo, knobs)
+    shutil.rmtree(directory, ignore_errors=True)
+    return demo
+
+
+def _profile_of(directory: Path) -> Profile:
+    from gdbrr.config.profiles import Profile
+    from gdbrr.demo.manifest import parse
+
+    return Profile.from_json(parse((directory / "manifest.json").read_bytes())["profile"])
+
+
+def _pack(directory: Path, demo: Path, knobs: dict[str, int]) -> Summary:
+    from gdbrr.demo import pack  # brings zstandard along, which the start of a recording need not wait for
+
+    try:
+        return pack.pack(directory, demo, keep=True, epoch_ticks=knobs["epoch_ticks"], epoch_bytes=knobs["epoch_bytes"])
+    except GdbrrError as error:
+        raise GdbrrError(f"{error.message}; the recording is kept in {directory}", error.hint) from None
+
+
 class Recording:
     """One recording directory and the process that writes to it."""
 
@@ -117,7 +152,7 @@ class Recording:
             "cwd": request.cwd,
             "limits": limits,
             "profile": request.profile.to_json(),
-            "order": "parallel",
+            "order": request.profile.values["order"].value,
             "started": time.time(),
             "end": {"kind": "unknown", "value": 0},
             "random": self.random.hex(),
@@ -199,20 +234,16 @@ class Recording:
         self._write_manifest()
         return code if code >= 0 else 128 - code
 
-    def check_started(self) -> None:
+    def check_started(self, status: int = 1) -> None:
         if not self.page.c.started:
             raise GdbrrError(
-                f"{self.program} ran without the engine, so nothing was recorded",
-                "the loader did not take LD_PRELOAD; gdbrr doctor looks for the reason",
+                f"{self.program} ended with status {status} before the engine started, so nothing was recorded",
+                "run it without gdbrr: either it cannot be loaded at all, or its loader ignores LD_PRELOAD",
+                status or 1,
             )
 
     def pack(self, demo: Path) -> Summary:
-        from gdbrr.demo import pack  # brings zstandard along, which the start of a recording need not wait for
-
-        knobs = self.request.profile.knobs()
-        return pack.pack(
-            self.directory, demo, keep=True, epoch_ticks=knobs["epoch_ticks"], epoch_bytes=knobs["epoch_bytes"]
-        )
+        return _pack(self.directory, demo, self.request.profile.knobs())
 
     def remove(self) -> None:
         self.page.close()
@@ -256,7 +287,7 @@ def run(request: Request, demo: Path) -> Ending:
             status = recording.end(_await_end(recording, wake))
             panic = recording.panic
             if not (panic and panic.refused):
-                recording.check_started()
+                recording.check_started(status)
     except BaseException:
         recording.remove()
         raise

@@ -11,6 +11,7 @@ import os
 import shutil
 import signal
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +29,8 @@ from gdbrr.launch import host, record, spawn
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
 
+_REAP_LIMIT = 5.0
+_REAP_PAUSE = 0.0002
 _END_KINDS = {"unknown": 0, "exit": 1, "signal": 2}
 
 
@@ -59,6 +62,8 @@ class Outcome:
     panic: Panic | None
     problem: str = ""
     """Why it counts as desynchronised when no panic says so."""
+    started: bool = True
+    """Whether the engine came to work at all."""
 
     @property
     def synchronised(self) -> bool:
@@ -183,11 +188,16 @@ def start(
 
 
 def end_process(pid: int) -> None:
-    """End a child, whatever it is doing, and reap it."""
+    """End a child, whatever it is doing, and reap it.
+
+    One that is still traced cannot be reaped before its tracer lets go, which is not waited for without limit.
+    """
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
+    deadline = time.monotonic() + _REAP_LIMIT
     with contextlib.suppress(ChildProcessError):
-        os.waitpid(pid, 0)
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
+            time.sleep(_REAP_PAUSE)
 
 
 def run(demo: Demo, echo: bool = True, trust: bool = False, poll: Callable[[int], None] | None = None) -> Outcome:
@@ -206,7 +216,8 @@ def run(demo: Demo, echo: bool = True, trust: bool = False, poll: Callable[[int]
         if panic:
             return Outcome(125, replay.slot.tick, panic)
         problem = _problem(replay, demo, code)
-        return Outcome(125 if problem else _shell_status(code), replay.slot.tick, None, problem)
+        started = bool(replay.control.raw.started)
+        return Outcome(125 if problem else _shell_status(code), replay.slot.tick, None, problem, started)
     finally:
         replay.close()
 
@@ -217,7 +228,9 @@ def _shell_status(code: int) -> int:
 
 def _problem(replay: Replay, demo: Demo, code: int) -> str:
     if not replay.control.raw.started:
-        return "the program ran without the engine"
+        ignored = [entry.partition("=")[0] for entry in demo.manifest["env"] if entry.startswith("LD_")]
+        why = f"; {', '.join(ignored)}, set while recording, is not honoured from a demo" if ignored else ""
+        return f"the program {_how(code)} before the engine started{why}"
     if replay.slot.tick < demo.ticks or replay.slot.state != lib.GR_S_ENDED:
         return f"the program {_how(code)} at tick {replay.slot.tick} of {demo.ticks}, where the recording went on"
     expected = {"exit": demo.end.value, "signal": -demo.end.value}.get(demo.end.kind, code)

@@ -19,7 +19,6 @@ from gdbrr.config import tables
 from gdbrr.launch import host
 
 if TYPE_CHECKING:
-    from gdbrr.ctl.control import Panic
     from gdbrr.demo.reader import Demo
     from gdbrr.launch.replay import Outcome
 
@@ -40,7 +39,7 @@ def to_json(demo: Demo, outcome: Outcome) -> str:
     if not outcome.synchronised:
         report["problem"] = panic.text if panic else outcome.problem
         report["objects_that_differ"] = [path for path, _, _ in differing_objects(demo)]
-        report["cause"] = likely_cause(demo, panic)
+        report["cause"] = likely_cause(demo, outcome)
         report["next"] = next_command(demo, outcome)
     if panic:
         report["thread"] = panic.thread
@@ -73,7 +72,7 @@ def _lines(demo: Demo, outcome: Outcome) -> Iterator[str]:
         yield f"  at                {place(demo, panic.pc)}"
     for path, recorded, here in differing_objects(demo):
         yield f"  not as recorded   {path} (build-id {recorded[:12]}, here {here[:12] or 'none'})"
-    yield f"  likely cause      {likely_cause(demo, panic)}"
+    yield f"  likely cause      {likely_cause(demo, outcome)}"
     yield f"  next              {next_command(demo, outcome)}"
 
 
@@ -103,7 +102,10 @@ def differing_objects(demo: Demo) -> list[tuple[str, str, str]]:
     return found
 
 
-def likely_cause(demo: Demo, panic: Panic | None) -> str:
+def likely_cause(demo: Demo, outcome: Outcome) -> str:
+    panic = outcome.panic
+    if not outcome.started:
+        return "a library that the program needs is not found here"
     if differing_objects(demo):
         return "the program or a library was rebuilt or updated since the recording"
     kernel = demo.manifest.get("host", {})
@@ -120,6 +122,8 @@ def likely_cause(demo: Demo, panic: Panic | None) -> str:
 
 def next_command(demo: Demo, outcome: Outcome) -> str:
     panic = outcome.panic
+    if not outcome.started:
+        return f"ldd {shlex.quote(demo.manifest['program'])}"
     tick = panic.tick if panic else outcome.ticks
     thread = f" --thread {panic.thread}" if panic and panic.desynchronised else ""
     first, last = max(0, tick - _CONTEXT), min(tick, max(0, demo.ticks - 1))

@@ -123,14 +123,7 @@ class Navigator:
             return self.here(SIGNAL_TRAP, () if over else _END)
         self._moment = None
         self._crash = 0
-        try:
-            stop = debuggee.run_leaf(step, signals, self.points.held, fence)
-        except GdbrrError:
-            if debuggee.upstream.alive:
-                raise
-            # gdbserver went down with the leaf: stand again where the leaf had started.
-            self.land(self._landed or self._timeline().start)
-            raise
+        stop = debuggee.run_leaf(step, signals, self.points.held, fence)
         if stop.ended:
             # The program ended where the recording did; its process is of no use to anybody.
             self._land_at_end()
@@ -286,9 +279,7 @@ class Navigator:
         self._crash = 0
         self.approximate = leaf.moment != moment
         if not self.virtual_pid:
-            self.virtual_pid = min(
-                (view for view in debuggee.views().values()), key=lambda view: view.index
-            ).recorded_tid
+            self.virtual_pid = min(debuggee.views().values(), key=lambda view: view.index).recorded_tid
 
     def _land_at_end(self, progress: Progress | None = None) -> None:
         """At the end of time; of a program that crashed, at the crash, which lies behind its last operation."""
@@ -366,6 +357,11 @@ class Navigator:
         self.land(self.timeline.end, progress)
 
     # ------------------------------------------------------------ ends
+
+    def recover(self) -> None:
+        """After a failure: where a gdbserver went down and took its leaf along, stand again where that had started."""
+        if self.current is not None and not self.current.upstream.alive and not self.recording:
+            self.land(self._landed or self._timeline().start)
 
     def restart(self, progress: Progress | None = None) -> Stop:
         if self.timeline is None:

@@ -342,6 +342,7 @@ class Proxy:
             return self._stopped(self.navigator.here(SIGNAL_INT))
         except GdbrrError as error:
             self._link.console(f"gdbrr: {error}\n")
+            self.navigator.recover()
             return self._stopped(self.navigator.here(SIGNAL_NONE))
 
     def _stopped(self, where: Stop) -> bytes:

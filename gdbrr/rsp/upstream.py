@@ -66,6 +66,7 @@ class Upstream:
         self._resumed = b""
         self._stopping = False
         self._late = False
+        self._gone = False
         self.pid = 0
         self.layout: Layout | None = None
         self.inserted: set[tuple[int, int, int]] = set()
@@ -77,7 +78,7 @@ class Upstream:
 
     @property
     def alive(self) -> bool:
-        return self._process.poll() is None
+        return not self._gone and self._process.poll() is None
 
     # ------------------------------------------------------------ packets
 
@@ -151,6 +152,7 @@ class Upstream:
         self._events += self._framer.feed(data)
 
     def _ended(self) -> GdbrrError:
+        self._gone = True
         return GdbrrError("gdbserver ended unexpectedly" + self._complaint(), hint="try again from another moment")
 
     def _complaint(self) -> str:

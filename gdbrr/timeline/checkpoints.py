@@ -26,6 +26,7 @@ class Checkpoints:
         # Epochs that may get a checkpoint; doubled steps leave every second one out.
         self._starts = [epoch.start for epoch in demo.epochs] or [0]
         self._next = 0
+        self._under_way = False  # the skeleton runs to the next start, because somebody was interrupted
         self._kept: list[Checkpoint] = []
         self._skeleton = Worker(replay.control, replay.slot)
         self._skeleton.finish()
@@ -49,8 +50,12 @@ class Checkpoints:
         """Let the skeleton run ahead as far as there are checkpoints to leave in front of TICK."""
         while self._next < len(self._starts) and self._starts[self._next] <= tick:
             goal = self._starts[self._next]
-            start = self._skeleton.slot.tick
-            if start < goal and self._skeleton.run(goal, progress=progress, what="replaying") != lib.GR_S_STANDING:
+            if not self._under_way:
+                self._skeleton.begin(goal)
+                self._under_way = True
+            state = self._skeleton.finish(progress, "replaying", goal)
+            self._under_way = False
+            if state != lib.GR_S_STANDING:
                 return  # the program's end came first
             self._leave()
 

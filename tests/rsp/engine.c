@@ -37,7 +37,7 @@ struct fake {
 	uint64_t state, seq, stop_tick, tick, ticks, debugged, trap_pc;
 	uint64_t want_tick, want_pc, want_nth;
 	uint64_t tracing, watch_addr, watch_len, entries;
-	uint64_t live, pad;
+	uint64_t live, crash;
 	uint64_t order[TICKS];
 	struct view view[2];
 	struct entry entry[ENTRIES];
@@ -95,8 +95,14 @@ __attribute__((visibility("hidden"))) uint64_t gr_fake_gate(struct regs *regs)
 		if (fake->tick == fake->ticks) {
 			if (fake->live)
 				_exit(7);
-			for (;;)
+			// As the real engine: released at the end, it runs what was under way behind the last operation.
+			for (;;) {
 				stand(ENDED);
+				if (fake->crash) {
+					view->in_engine = 0;
+					*(volatile int *)8 = 1;
+				}
+			}
 		}
 		if (fake->tick == fake->stop_tick)
 			stand(STANDING);

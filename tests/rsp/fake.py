@@ -19,7 +19,24 @@ from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind, Progress, ThreadView
 
 HERE = Path(__file__).resolve().parent
-NAMES = ("rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15")
+NAMES: tuple[str, ...] = (
+    "rax",
+    "rbx",
+    "rcx",
+    "rdx",
+    "rsi",
+    "rdi",
+    "rbp",
+    "rsp",
+    "r8",
+    "r9",
+    "r10",
+    "r11",
+    "r12",
+    "r13",
+    "r14",
+    "r15",
+)
 NAMES += ("rip", "eflags", "fs_base", "gs_base")
 STARTING, RUNNING, STANDING, TRAPPED, ENDED = range(5)
 ORDER = (0, 1, 0, 0, 1, 0, 1, 1, 0, 1)
@@ -40,7 +57,7 @@ class Entry(ctypes.Structure):
 class Page(ctypes.Structure):
     _fields_ = [(name, U64) for name in ("state", "seq", "stop_tick", "tick", "ticks", "debugged", "trap_pc")]
     _fields_ += [(name, U64) for name in ("want_tick", "want_pc", "want_nth", "tracing", "watch_addr", "watch_len")]
-    _fields_ += [("entries", U64), ("live", U64), ("pad", U64), ("order", U64 * 64), ("view", View * 2)]
+    _fields_ += [("entries", U64), ("live", U64), ("crash", U64), ("order", U64 * 64), ("view", View * 2)]
     _fields_ += [("entry", Entry * 40000)]
 
 
@@ -168,7 +185,8 @@ class FakeTimeline:
         self._end = end
         self.leaves: list[FakeLeaf] = []
         self._traces: dict[tuple[int, int], list[tuple[int, int, int, tuple[int, ...]]]] = {}
-        self.seeks = 0
+        self.crash = False
+        """Behind the last operation the program crashes."""
         self.slow_search = 0.0
 
     @property
@@ -184,7 +202,6 @@ class FakeTimeline:
         return [Epoch(i, start, start + 4, 100, i * 0.5) for i, start in enumerate(range(0, len(ORDER), 4))]
 
     def seek(self, moment: Moment, progress: Progress | None = None) -> FakeLeaf:
-        self.seeks += 1
         process = Process(
             self._program,
             self._recorded,
@@ -192,6 +209,7 @@ class FakeTimeline:
             want_tick=moment.tick,
             want_pc=moment.pc or 0,
             want_nth=moment.nth,
+            crash=int(self.crash),
         )
         process.wait_for(STANDING, TRAPPED, ENDED)
         leaf = FakeLeaf(self, process, moment)

@@ -17,7 +17,8 @@ def main(kind: str, program: str, path: str, slow: str = "0") -> None:
             return Session(live=live, save=live.save, program=program)
         timeline = FakeTimeline(Path(program))
         timeline.slow_search = float(slow)
-        return Session(timeline=timeline, program=program)
+        timeline.crash = kind == "crash"
+        return Session(timeline=timeline, program=program, crashed=timeline.crash)
 
     if path == "-":
         Server(opener).serve_stdio()

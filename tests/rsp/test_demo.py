@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from gdbrr.timeline.model import Moment
-from rsp.conftest import ROOT, TOKEN, Served, as_words, gdb_words, survivors
+from rsp.conftest import ROOT, TOKEN, Served, Starter, as_words, gdb_words, survivors
 from rsp.fake import ORDER, FakeTimeline
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
@@ -149,6 +149,18 @@ def test_ids_never_change(demo: Served) -> None:
     )
     assert set(re.findall(r"Thread (7\d+\.\d+)", out)) == {"7001.7001", "7001.7002"}
     assert "New Thread" not in out
+
+
+def test_a_program_that_crashed_stands_at_its_crash(serve: Starter) -> None:
+    # GIVEN a demo whose last segment ends in a fault, WHEN GDB connects, goes to the start and comes forward again
+    start = ("python ask(verb='arm', where='start')", "reverse-continue", "continue", "continue")
+    out = serve("crash").gdb("print $_siginfo.si_signo", "info symbol $pc", *start, "info symbol $pc")
+    # THEN it is at the crash at once, and again, and there time ends
+    before, after = out.split("answer")
+    assert "$1 = 11" in before
+    assert "received signal SIGSEGV" in after
+    assert NO_MORE.search(after.split("SIGSEGV")[1])
+    assert len(re.findall(r"gr_fake_gate \+ \d+ in section", out)) == 2
 
 
 def test_wide_watchpoints_backwards_and_a_refusal_forwards(demo: Served) -> None:

@@ -221,17 +221,37 @@ def test_breakpoint_is_found_in_the_newest_epoch_first(timeline: DemoTimeline, s
     assert hits[0].moment.tick > hits[1].moment.tick
 
 
-def test_search_can_be_interrupted_and_goes_on_afterwards(timeline: DemoTimeline, counter: Point) -> None:
-    def stop(what: str, fraction: float) -> None:
-        raise Interrupted("stopped")
+def stop(what: str, fraction: float) -> None:
+    raise Interrupted("stopped")
 
+
+def test_search_can_be_interrupted_and_goes_on_afterwards(timeline: DemoTimeline, counter: Point) -> None:
     timeline.seek(timeline.end).drop()
     alive = len(children())
-    with pytest.raises(Interrupted):
-        for _ in range(1000):  # it may be done before it first reports
-            timeline.last_hit([Point(PointKind.CHANGE, counter.addr + 64, 4)], timeline.end, stop)
-    assert len(children()) == alive
+    for _ in range(20):
+        with pytest.raises(Interrupted):
+            for _ in range(1000):  # it may be done before it first reports
+                timeline.last_hit([counter], Moment(timeline.end.tick), stop)
+        assert len(children()) == alive
     assert timeline.last_hit([counter], timeline.end)
+
+
+def test_running_ahead_can_be_interrupted_and_goes_on_afterwards(
+    moments_demo: Path, counter: Point, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdbrr.ctl.control._PATIENCE", 0.0)
+    interrupted = 0
+    for _ in range(5):
+        with open_demo(moments_demo) as timeline:
+            for _ in range(30):
+                try:
+                    timeline.seek(timeline.end, stop).drop()
+                except Interrupted:
+                    interrupted += 1
+            assert word(timeline.seek(timeline.end), counter.addr) == 340
+            assert timeline.checkpoints == [epoch.start for epoch in timeline.epochs]
+        assert not children()
+    assert interrupted
 
 
 # ---------------------------------------------------------------- stepping back

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from gdbrr.demo.reader import Demo
+from gdbrr.demo.writer import Writer, atomic
 from harness import ROOT, programs
 from harness.run import gdbrr
 
@@ -161,11 +162,19 @@ def test_recording_survives_the_death_of_its_controller(tmp_path: Path) -> None:
     assert poll.poll(30_000)
     os.close(watched)
     process.communicate()
-    from gdbrr.demo.pack import pack
+    done = gdbrr("replay", "x.demo.recording", cwd=tmp_path).expect(0)
+    assert done.out == "ready\nmore\n"
+    assert "it is in x.demo now" in done.err
+    assert [path.name for path in tmp_path.iterdir()] == ["x.demo"]
 
-    summary = pack(tmp_path / "x.demo.recording", tmp_path / "x.demo")
-    assert summary.operations > 5
-    assert gdbrr("replay", "x.demo", cwd=tmp_path).out == "ready\nmore\n"
+
+def test_recording_that_goes_on_is_not_packed_away(tmp_path: Path) -> None:
+    process, program = _start("/bin/sh", "-c", "echo ready; read line", cwd=tmp_path)
+    done = gdbrr("replay", "x.demo.recording", cwd=tmp_path).expect(1)
+    assert f"still being recorded by process {program}" in done.err
+    process.communicate()
+    assert process.returncode == 1
+    gdbrr("replay", "x.demo", cwd=tmp_path).expect(1)
 
 
 def test_program_sees_its_terminal(tmp_path: Path) -> None:
@@ -235,24 +244,16 @@ def test_other_exit_status_is_not_synchronised(tmp_path: Path) -> None:
 
 def _edited(tmp_path: Path, demo: Path, **changes: object) -> Path:
     """The same demo with another manifest."""
-    from gdbrr.demo.format import BlockType
-    from gdbrr.demo.writer import Writer, atomic
-
     edited = tmp_path / "edited.demo"
     with Demo.open(demo) as source, atomic(edited) as file:
         writer = Writer(file, {**source.manifest, **changes})
-        for number in range(source.order_blocks + 1000):
-            try:
+        for thread in range(len(source.threads)):
+            for number in source.stream_blocks(thread)[0]:
                 block = source.block(number)
-            except Exception:
-                break
-            if block.type == BlockType.STREAM:
-                writer.stream(block.thread, source.raw(number), block.items, block.base, block.first, block.last)
-        del number
+                writer.stream(thread, source.raw(number), block.items, block.base, block.first, block.last)
         for which in range(source.order_blocks):
             _, runs, positions = source.order(which)
-            ticks = sum(runs[1::2])
-            writer.order(runs.tobytes(), ticks, positions.tobytes())
+            writer.order(runs.tobytes(), sum(runs[1::2]), positions.tobytes())
         writer.finish([(row.start, row.bytes, None) for row in source.epochs])
     return edited
 
@@ -265,6 +266,22 @@ def test_demo_of_somebody_else_needs_trust(two_threads: Path, tmp_path: Path) ->
     assert "executed natively: " in done.err
     assert "--trust" in done.err
     gdbrr("replay", "--trust", foreign).expect(7)
+
+
+def test_library_path_of_a_demo_is_not_honoured_and_the_report_says_so(tmp_path: Path) -> None:
+    directory = tmp_path / "lib"
+    directory.mkdir()
+    (tmp_path / "f.c").write_text("int f(void) { return 5; }\n")
+    (tmp_path / "main.c").write_text("int f(void);\nint main(void) { return f(); }\n")
+    for words in (["-shared", "-fPIC", "-o", "lib/libf.so", "f.c"], ["-o", "uses_f", "main.c", "-Llib", "-lf"]):
+        subprocess.run(["gcc", *words], cwd=tmp_path, check=True, stdin=subprocess.DEVNULL)
+    alone = gdbrr("record", "-o", "x.demo", "./uses_f", cwd=tmp_path).expect(127)
+    assert "before the engine started, so nothing was recorded" in alone.err
+    assert not list(tmp_path.glob("*.demo*"))
+    gdbrr("record", "-o", "x.demo", "./uses_f", cwd=tmp_path, env={"LD_LIBRARY_PATH": str(directory)}).expect(5)
+    done = gdbrr("replay", "x.demo", cwd=tmp_path).expect(125)
+    assert "LD_LIBRARY_PATH, set while recording, is not honoured from a demo" in done.err
+    assert "next              ldd " in done.err
 
 
 def test_loader_variables_of_a_demo_are_not_honoured(two_threads: Path, tmp_path: Path) -> None:

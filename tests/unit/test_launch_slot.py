@@ -1,0 +1,159 @@
+"""The handshake of a slot, against a process that only pretends to be the engine."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from gdbrr import abi
+from gdbrr.abi import lib
+from gdbrr.ctl import futex
+from gdbrr.ctl.control import Armed, Control, ProcessEnded, Slot
+from gdbrr.errors import GdbrrError
+
+Script = Callable[[Slot], None]
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[Control]:
+    control = Control(abi.map_ctl(tmp_path / "ctl", create=True))
+    yield control
+    control.close()
+
+
+def announce(slot: Slot, state: int) -> None:
+    """What the engine does behind a new state."""
+    slot.raw.state = state
+    slot.raw.ack_seq += 1
+    futex.wake(slot._ack_address)
+
+
+def next_command(slot: Slot, seen: int) -> int:
+    while slot.raw.cmd_seq == seen:
+        futex.wait(slot._cmd_address, seen, 1.0)
+    return int(slot.raw.cmd)
+
+
+@pytest.fixture
+def play(control: Control) -> Iterator[Callable[[Slot, Script], int]]:
+    """Run SCRIPT as the process of a slot."""
+    pids: list[int] = []
+
+    def start(slot: Slot, script: Script) -> int:
+        pid = os.fork()
+        if pid == 0:
+            try:
+                slot.raw.pid = os.getpid()
+                script(slot)
+            finally:
+                os._exit(0)
+        pids.append(pid)
+        return pid
+
+    yield start
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+
+
+def test_command_is_answered(control: Control, play: Callable[[Slot, Script], int]) -> None:
+    slot = control.take_slot()
+
+    def engine(slot: Slot) -> None:
+        announce(slot, lib.GR_S_STANDING)
+        assert next_command(slot, 0) == lib.GR_CMD_RUN
+        slot.raw.tick = slot.raw.stop_tick
+        announce(slot, lib.GR_S_RUNNING)
+        announce(slot, lib.GR_S_STANDING)
+        signal.pause()
+
+    pid = play(slot, engine)
+    assert slot.wait([lib.GR_S_STANDING]) == lib.GR_S_STANDING
+    assert slot.pid == pid
+    slot.command(lib.GR_CMD_RUN, stop_tick=77)
+    assert slot.wait([lib.GR_S_STANDING]) == lib.GR_S_STANDING
+    assert slot.tick == 77
+
+
+def test_old_answer_is_not_taken_for_a_new_one(control: Control) -> None:
+    slot = control.take_slot()
+    announce(slot, lib.GR_S_STANDING)
+    assert slot.answered([lib.GR_S_STANDING])
+    slot.command(lib.GR_CMD_RUN, stop_tick=1)
+    assert not slot.answered([lib.GR_S_STANDING])
+    with pytest.raises(ProcessEnded, match="does not answer"):
+        slot.wait([lib.GR_S_STANDING], timeout=0.01)
+
+
+def test_end_of_the_process_is_noticed(control: Control, play: Callable[[Slot, Script], int]) -> None:
+    slot = control.take_slot()
+    play(slot, lambda slot: None)
+    while not slot.pid:
+        slot.nap(0.001)
+    with pytest.raises(ProcessEnded, match="ended by itself"):
+        slot.wait([lib.GR_S_STANDING])
+
+
+def test_panic_ends_every_wait(control: Control) -> None:
+    slot = control.take_slot()
+    slot.raw.panic.set = 1
+    slot.raw.panic.code = lib.GR_PANIC_DESYNC
+    slot.raw.panic.text = b"another operation\nthe way out"
+    announce(slot, lib.GR_S_PANIC)
+    assert slot.wait([lib.GR_S_STANDING]) == lib.GR_S_PANIC
+    panic = slot.panic
+    assert panic
+    assert (panic.text, panic.hint, panic.desynchronised) == ("another operation", "the way out", True)
+
+
+def test_wait_can_be_left_by_its_caller(control: Control) -> None:
+    slot = control.take_slot()
+
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        slot.wait([lib.GR_S_STANDING], poll=stop)
+
+
+def test_newest_hits_are_kept_in_order(control: Control) -> None:
+    slot = control.take_slot()
+    slot.arm([Armed(0x1000, 4, lib.GR_POINT_CHANGE, 7, 3)], {"rip": 5, "rax": 6})
+    point = slot.raw.point[0]
+    assert (slot.raw.points, point.addr, point.len, point.from_tick, point.stop_at) == (1, 0x1000, 4, 7, 3)
+    assert (slot.raw.match_on, slot.raw.match.rip, slot.raw.match.rax) == (1, 5, 6)
+    for number in range(lib.GR_HITS + 3):
+        slot.raw.hit[number % lib.GR_HITS].tick = number
+        slot.raw.hits += 1
+    assert [hit.tick for hit in slot.hits()] == list(range(3, lib.GR_HITS + 3))
+    slot.arm([])
+    assert slot.hits() == []
+
+
+def test_slots_are_handed_out_once_and_clean(control: Control) -> None:
+    slots = [control.take_slot(flags=lib.GR_SLOT_HOLD_END) for _ in range(lib.GR_SLOTS - 1)]
+    assert sorted(slot.index for slot in slots) == list(range(1, lib.GR_SLOTS))
+    with pytest.raises(GdbrrError, match=r"Lower limits\.checkpoints"):
+        control.take_slot()
+    announce(slots[0], lib.GR_S_PANIC)
+    control.give_slot(slots[0])
+    fresh = control.take_slot()
+    assert fresh.index == slots[0].index
+    assert (fresh.raw.ack_seq, fresh.state, fresh.raw.flags) == (0, lib.GR_S_EMPTY, 0)
+
+
+def test_trace_is_a_ring(control: Control) -> None:
+    slot = control.take_slot()
+    for place in range(3):
+        control.raw.trace[place] = 100 + place
+    slot.raw.trace_len = 3
+    assert control.trace(slot) == ([100, 101, 102], True)
+    control.raw.trace[lib.GR_TRACE_MAX - 1] = 99
+    slot.raw.trace_len = lib.GR_TRACE_MAX + 2
+    pcs, whole = control.trace(slot)
+    assert not whole
+    assert (pcs[-3], pcs[-2:]) == (99, [100, 101])
