@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbrr.cli.words import number, size
-from gdbrr.errors import GdbrrError
+from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
     from gdbrr.demo.pack import Summary
@@ -32,13 +32,18 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser = subparsers.add_parser(
         "record",
         help="run a program and keep the run as a demo",
+        usage="gdbrr record [OPTION ...] [--] PROGRAM [ARG ...]",
         description="Run PROGRAM on this terminal as if alone, and keep the run as a demo.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_options(parser)
-    parser.add_argument("program", metavar="PROGRAM", help="what to run; found like a shell would")
-    parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="handed to it as they are")
+    parser.add_argument(
+        "command",
+        metavar="PROGRAM [ARG ...]",
+        nargs=argparse.REMAINDER,
+        help="what to run, found like a shell would; its arguments are handed to it as they are",
+    )
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -67,7 +72,10 @@ def main(args: argparse.Namespace) -> int:
 
     cwd = os.getcwd()
     env = dict(os.environ)
-    argv = [args.program, *args.arguments]
+    # Only the first `--` is ours: any other one is the program's.
+    argv = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not argv:
+        raise GdbrrError("no program is named", "gdbrr record --help shows examples", EXIT_USAGE)
     _, program = spawn.find_program(argv[0], env, cwd)
     profile = profiles.resolve(args.profile, Path(program), sets_of(args))
     demo = args.output or record.free_name(program, Path())

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbrr.timeline.model import Hit, Leaf, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import programs
 from harness.run import gdbrr
@@ -50,3 +51,36 @@ def timeline(moments_demo: Path) -> Iterator[DemoTimeline]:
 def children() -> list[str]:
     """Processes of this one that are not yet reaped; a timeline leaves none."""
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+@pytest.fixture
+def symbols(moments_program: Program) -> dict[str, int]:
+    return moments_program.symbols
+
+
+@pytest.fixture
+def counter(symbols: dict[str, int]) -> Point:
+    return Point(PointKind.CHANGE, symbols["counter"], 4)
+
+
+def word(leaf: Leaf, address: int, length: int = 4) -> int:
+    with open(f"/proc/{leaf.pid}/mem", "rb", buffering=0) as memory:
+        return int.from_bytes(os.pread(memory.fileno(), length, address), "little")
+
+
+def standing(leaf: Leaf) -> dict[str, int]:
+    """Registers of the leaf's thread."""
+    return next(view.regs for view in leaf.threads() if view.index == leaf.thread)
+
+
+def chain(timeline: DemoTimeline, point: Point, count: int) -> list[Hit]:
+    """The last COUNT hits before the end, newest first."""
+    hits: list[Hit] = []
+    before = timeline.end
+    while len(hits) < count:
+        hit = timeline.last_hit([point], before)
+        if hit is None:
+            break
+        hits.append(hit)
+        before = hit.moment
+    return hits

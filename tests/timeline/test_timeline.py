@@ -2,59 +2,17 @@
 
 from __future__ import annotations
 
-import os
-import select
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-import gdbrr
-from gdbrr.abi import lib
-from gdbrr.demo.reader import Demo
-from gdbrr.errors import EXIT_DESYNC, GdbrrError
-from gdbrr.timeline.model import Hit, Interrupted, Leaf, Moment, Point, PointKind
+from gdbrr.errors import GdbrrError
+from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
-from harness import ROOT
 
-from .conftest import Program, children, recorded
+from .conftest import Program, chain, children, recorded, standing, word
 
 pytestmark = pytest.mark.needs("perf_breakpoints")
-
-
-def word(leaf: Leaf, address: int, length: int = 4) -> int:
-    with open(f"/proc/{leaf.pid}/mem", "rb", buffering=0) as memory:
-        return int.from_bytes(os.pread(memory.fileno(), length, address), "little")
-
-
-def standing(leaf: Leaf) -> dict[str, int]:
-    """Registers of the leaf's thread."""
-    return next(view.regs for view in leaf.threads() if view.index == leaf.thread)
-
-
-def chain(timeline: DemoTimeline, point: Point, count: int) -> list[Hit]:
-    """The last COUNT hits before the end, newest first."""
-    hits: list[Hit] = []
-    before = timeline.end
-    while len(hits) < count:
-        hit = timeline.last_hit([point], before)
-        if hit is None:
-            break
-        hits.append(hit)
-        before = hit.moment
-    return hits
-
-
-@pytest.fixture
-def symbols(moments_program: Program) -> dict[str, int]:
-    return moments_program.symbols
-
-
-@pytest.fixture
-def counter(symbols: dict[str, int]) -> Point:
-    return Point(PointKind.CHANGE, symbols["counter"], 4)
 
 
 # ---------------------------------------------------------------- seeking
@@ -329,80 +287,3 @@ def test_locate_refuses_what_never_was(timeline: DemoTimeline, counter: Point) -
         timeline.locate(hit.moment.tick, hit.thread, regs)
     with pytest.raises(GdbrrError, match="not one of thread"):
         timeline.locate(hit.moment.tick, 0, regs)
-
-
-# ---------------------------------------------------------------- checkpoints and the lives of processes
-
-
-def test_checkpoints_are_thinned_out(moments_program: Program, tmp_path: Path, counter: Point) -> None:
-    demo = recorded(moments_program.path, tmp_path, "--set", "epochs.ticks=16", "--set", "limits.checkpoints=3")
-    with open_demo(demo) as timeline:
-        hits = chain(timeline, counter, 42)
-        assert [(hit.old, hit.new) for hit in hits] == [(value - 1, value) for value in range(340, 298, -1)]
-        assert len(timeline.checkpoints) <= 3
-        assert timeline.checkpoints[0] == 0
-        assert len(timeline.epochs) > 6
-    assert not children()
-
-
-def test_dropped_leaf_gives_its_place_back(timeline: DemoTimeline) -> None:
-    for _ in range(lib.GR_SLOTS + 10):
-        timeline.seek(Moment(3)).drop()
-
-
-def test_leaves_end_with_their_timeline(moments_demo: Path) -> None:
-    timeline = open_demo(moments_demo)
-    leaves = [timeline.seek(Moment(tick)) for tick in (1, 20, 40)]
-    assert len({leaf.pid for leaf in leaves}) == 3
-    timeline.close()
-    assert not children()
-
-
-def test_everything_ends_with_the_server(moments_demo: Path) -> None:
-    script = f"""
-import os, sys
-sys.path.insert(0, {str(ROOT)!r})
-import gdbrr
-from gdbrr.timeline.model import Moment
-timeline = gdbrr.open({str(moments_demo)!r})
-leaf = timeline.seek(timeline.end)
-print(open(f"/proc/self/task/{{os.getpid()}}/children").read(), flush=True)
-os.kill(os.getpid(), 9)
-"""
-    done = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, check=False)
-    assert done.returncode == -signal.SIGKILL
-    pids = done.stdout.split()
-    assert len(pids) > 4
-    for pid in map(int, pids):
-        try:
-            watched = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        poll = select.poll()
-        poll.register(watched, select.POLLIN)
-        assert poll.poll(30_000)
-        os.close(watched)
-
-
-def test_desynchronised_replay_says_where(moments_program: Program, tmp_path: Path) -> None:
-    program = tmp_path / "copy"
-    program.write_bytes(moments_program.path.read_bytes())
-    program.chmod(0o755)
-    demo = recorded(program, tmp_path)
-    # Another program under the same name: it prints something else.
-    program.write_bytes(program.read_bytes().replace(b"begin", b"BEGIN"))
-    with Demo.open(demo) as opened:
-        ticks = opened.ticks
-    with open_demo(demo) as timeline:
-        assert timeline.seek(timeline.start).tick == 0
-        with pytest.raises(GdbrrError, match="is desynchronised at tick") as caught:
-            timeline.seek(timeline.end)
-        assert caught.value.exit_code == EXIT_DESYNC
-        tick = int(caught.value.message.split("tick ")[1].split(":")[0])
-        assert 0 < tick < ticks
-    assert not children()
-
-
-def test_package_offers_it_to_scripts(moments_demo: Path) -> None:
-    with gdbrr.open(moments_demo) as timeline:  # type: ignore[operator]
-        assert timeline.end.tick > 100

@@ -50,6 +50,24 @@ def test_two_recordings_differ(two_threads: Path, tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("two_threads-[123].demo"))) == 3
 
 
+@pytest.mark.parametrize(
+    ("words", "printed"),
+    [
+        (["/bin/echo", "--", "a"], "-- a"),
+        (["--", "/bin/echo", "--", "a"], "-- a"),
+        (["-o", "x.demo", "/bin/echo", "-o", "y", "--help"], "-o y --help"),
+        (["-o", "x.demo", "--set", "time=record", "--", "/bin/echo", "--set", "", "b"], "--set  b"),
+    ],
+)
+def test_arguments_are_handed_over_as_they_are(words: list[str], printed: str, tmp_path: Path) -> None:
+    assert gdbrr("record", *words, cwd=tmp_path).expect(0).out == printed + "\n"
+
+
+def test_no_program() -> None:
+    assert "no program is named" in gdbrr("record").expect(2).err
+    assert "no program is named" in gdbrr("record", "-o", "x.demo", "--").expect(2).err
+
+
 def test_program_killed_by_a_signal(two_threads: Path, tmp_path: Path) -> None:
     recorded = gdbrr("record", "-o", "x.demo", two_threads, "crash", cwd=tmp_path).expect(134)
     done = gdbrr("replay", "--quiet", "--json", "x.demo", cwd=tmp_path).expect(134)
