@@ -14,6 +14,7 @@
 #include "core/ops.h"
 #include "core/panic.h"
 #include "core/raw.h"
+#include "heap/heap.h"
 #include "log/log.h"
 #include "replay/gate.h"
 #include "syscall/descriptor.h"
@@ -159,6 +160,9 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		if (gr_gate_peek(self, &first))
 			self->pub.recorded_tid = first.result;
 	}
+	self->heap = gr_heap_take(0);
+	if (!self->heap)
+		gr_panic(self, GR_PANIC_REFUSED, "no address space for a heap at 0x%x", GR_HEAP_ADDR, 0);
 	if (!gr_sud_init())
 		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch (Linux 5.11)", 0, 0);
 	gr_mode = gr_ctl->mode;
@@ -171,7 +175,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 long gr_first_operation(struct gr_thread *self, struct gr_regs *frame)
 {
 	struct gr_event ev = {
-		.kind = GR_OP_START, .result = self->pub.tid, .data = standard_fds, .len = sizeof standard_fds,
+		.kind = GR_OP_START, .object = self->heap->number + 1, .result = self->pub.tid, .data = standard_fds, .len = sizeof standard_fds,
 	};
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);

@@ -83,6 +83,15 @@ gr_leave:
 #include "../tables/wrappers.def"
 #undef WRAP
 
+// The exchange between heaps: an operation that no library function stands behind.
+	.globl gr_heap_operation
+	.hidden gr_heap_operation
+	.type gr_heap_operation, @function
+gr_heap_operation:
+	mov $(gr_wrap_number + 1), %eax
+	jmp gr_wrap
+	.size gr_heap_operation, .-gr_heap_operation
+
 	.type gr_wrap, @function
 gr_wrap:
 	mov gr_self@gottpoff(%rip), %r11

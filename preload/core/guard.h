@@ -35,3 +35,6 @@ void gr_show_context(struct gr_thread *self, const void *ucontext);
 
 // init.c: the first operation of the main thread, behind the constructor.
 long gr_first_operation(struct gr_thread *self, struct gr_regs *frame);
+
+// sync/heap.c
+long gr_exchange_operation(struct gr_thread *self, struct gr_regs *frame);

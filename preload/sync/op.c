@@ -49,6 +49,7 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 #include "../tables/wrappers.def"
 #undef WRAP
 		gr_first_operation,
+		gr_exchange_operation,
 	};
 	if (gr_mode == GR_MODE_OFF || self->nest) {
 		frame->rax = ((long (*)(long, long, long, long))gr_real[which])(frame->rdi, frame->rsi, frame->rdx, frame->rcx);

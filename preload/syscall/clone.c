@@ -9,6 +9,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../heap/heap.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
 #include "dispatch.h"
@@ -67,6 +68,13 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	gr_log(call->self, &ev);
 }
 
+static void adopt_heap(struct gr_thread *self, int number)
+{
+	self->heap = gr_heap_take(number);
+	if (!self->heap)
+		gr_panic(self, GR_PANIC_REFUSED, "no address space for another heap", 0, 0);
+}
+
 // From entry.S, in the new thread, on its engine stack.
 void gr_thread_born(struct gr_thread *self)
 {
@@ -76,12 +84,15 @@ void gr_thread_born(struct gr_thread *self)
 	gr_sud_arm();
 	if (gr_mode == GR_MODE_RECORD) {
 		self->pub.recorded_tid = self->pub.tid;
+		adopt_heap(self, -1);
+		ev.object = self->heap->number + 1;
 		gr_log(self, &ev);
 	} else {
 		gr_gate_open(self);
 		gr_park(self);
 		gr_gate_on_born(self);
 		gr_gate_next(self, GR_OP_START, 0, 0, &ev);
+		adopt_heap(self, ev.object - 1);
 		gr_gate_out(self, (struct gr_regs *)(self->stack + GR_LEVEL) - 1);
 	}
 	self->pub.state = GR_T_RUNNING;
@@ -100,9 +111,11 @@ void gr_exit(struct gr_call *call)
 	self->pub.ret_pc = 0;
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
+		gr_heap_give(self->heap);
 		__atomic_store_n(&self->pub.state, GR_T_EXITED, __ATOMIC_RELEASE);
 	} else {
 		gr_gate_next(self, GR_OP_EXIT, 0, 0, &ev);
+		gr_heap_give(self->heap);
 		gr_gate_leave(self);
 	}
 	GR_RAW(SYS_exit, call->arg[0]);

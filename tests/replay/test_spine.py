@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -24,8 +24,8 @@ GDBRR = (sys.executable, "-m", "gdbrr")
 CLOCK_GETTIME, GETRANDOM = 228, 318
 
 
-def record(program: Path, demo: Path, *options: str) -> Result:
-    return run(*GDBRR, "record", "-o", demo, *options, "--", program)
+def record(program: Path, demo: Path, *options: str, arguments: Sequence[str] = ()) -> Result:
+    return run(*GDBRR, "record", "-o", demo, *options, "--", program, *arguments)
 
 
 def replay(demo: Path, *options: str) -> Result:

@@ -1,0 +1,87 @@
+// The program's heap: one for each thread, at addresses that follow from the thread's own calls alone.
+// Runs in: application threads, on the program's stack; the exchange with the pool as an operation.
+// May call: core; the kernel, to give memory back.
+// Owns: malloc and its relatives, the regions from GR_HEAP_ADDR on, the pool.
+//
+// A thread allocates from its own heap and frees into its own heap, whoever allocated the block. So what a thread is
+// given depends on its own calls only, and nothing has to be logged for it. Memory wanders back through the pool; each
+// exchange with it is an operation, and *when* a heap exchanges again depends on that heap alone.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define GR_HEAP_ADDR 0x2a0000000000
+#define GR_HEAP_REGION 0x800000000 // 32 GiB of addresses for each heap
+#define GR_HEAPS 1280
+#define GR_PAGE 4096
+
+// ---------------------------------------------------------------- sizes of small blocks
+#define GR_SMALL_MAX 32768
+#define GR_CLASSES 40    // 16 .. 128 by 16, then four for each doubling; see gr_class_of
+#define GR_SPAN_PAGES 16 // small blocks are cut from spans of this many pages
+
+unsigned gr_class_of(size_t size);
+size_t gr_class_size(unsigned cls);
+
+// ---------------------------------------------------------------- pages
+// One descriptor for each page of a region. A free run's first and last page tell its length and its owner, so that an owner
+// finds free neighbours; nobody else may act on them.
+// INVARIANT(owner-only): a descriptor that names a heap as its owner is changed by that heap's thread only. A neighbour may
+// read it at any time, and whatever it reads while it is being changed, it is not itself.
+enum gr_page_kind { GR_PAGE_NONE, GR_PAGE_SMALL, GR_PAGE_LARGE, GR_PAGE_FREE };
+
+struct gr_page {
+	uint8_t kind;
+	uint8_t cls;    // SMALL: class of the blocks
+	uint16_t owner; // FREE: heap plus 1
+	uint32_t pages; // LARGE, FREE: length of the run, in its first page (FREE: also in its last)
+};
+
+struct gr_block { struct gr_block *next; };
+struct gr_free { struct gr_free *next, *prev; }; // in the first bytes of a free run
+
+#define GR_BINS 24 // free runs by the logarithm of their length in pages
+
+struct gr_heap {
+	struct gr_block *free[GR_CLASSES];
+	uint32_t count[GR_CLASSES];
+	uint8_t *fresh[GR_CLASSES]; // the rest of a span that was never cut
+	uint8_t *fresh_end[GR_CLASSES];
+	struct gr_free bin[GR_BINS];
+	uint64_t free_pages;
+	uint8_t *top, *end;         // addresses of the own region to go on with; beyond `end` the pool is asked first
+	uint8_t *clean;             // from here on nothing was ever used, so all is zero
+	uint16_t number;
+	bool ready;
+};
+
+// ---------------------------------------------------------------- heaps.c
+// The calling thread's heap; one that all threads without the engine share (locked) where it has none.
+struct gr_heap *gr_heap_enter(bool *ret_shared);
+void gr_heap_leave(bool shared);
+
+// A heap for a thread that begins: one that an ended thread left, or a new one. `number` as it was recorded, -1: choose.
+struct gr_heap *gr_heap_take(int number);
+void gr_heap_give(struct gr_heap *heap);
+
+// ---------------------------------------------------------------- pages.c
+struct gr_page *gr_page_of(const void *p);
+// A run of pages; *ret_zero if they were never used. NULL when the region is used up.
+void *gr_pages_take(struct gr_heap *heap, size_t pages, size_t align_pages, bool *ret_zero);
+void gr_pages_give(struct gr_heap *heap, void *p, size_t pages);
+
+// ---------------------------------------------------------------- pool.c
+// What an exchange is about, and what came of it.
+enum gr_exchange_kind { GR_EXCHANGE_GET_BLOCKS, GR_EXCHANGE_PUT_BLOCKS, GR_EXCHANGE_GET_PAGES, GR_EXCHANGE_PUT_PAGES };
+
+struct gr_exchange {
+	uint32_t kind;
+	uint32_t cls;
+	void *p;      // PUT: first block, or the run; GET: the same, NULL for none
+	size_t count; // blocks or pages
+};
+
+// With an operation around it where the engine is on.
+void gr_heap_exchange(struct gr_exchange *exchange);

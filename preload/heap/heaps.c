@@ -1,0 +1,83 @@
+// Which heap is whose: regions made, handed to threads, and handed on when a thread ends.
+// Runs in: application threads; before the constructor and in children, all threads share one heap.
+// May call: core.
+// Owns: the regions' mappings, the list of heaps that ended threads left.
+#include <linux/futex.h>
+#include <sys/mman.h>
+
+#include "../core/nolibc.h"
+#include "../core/raw.h"
+#include "../core/thread.h"
+#include "heap.h"
+#include "lock.h"
+
+#define SHARED (GR_HEAPS - 1) // of those who have none: before the constructor, and where the engine is off
+#define TABLE (GR_HEAP_REGION / GR_PAGE * sizeof(struct gr_page))
+
+static struct gr_lock shared_lock, list_lock;
+static enum { NEVER_MADE, TAKEN, LEFT } state[GR_HEAPS];
+
+// The heap itself stands behind its region's table of pages.
+static struct gr_heap *heap_at(unsigned number)
+{
+	return (struct gr_heap *)(GR_HEAP_ADDR + number * (uint64_t)GR_HEAP_REGION + TABLE);
+}
+
+static struct gr_heap *make(unsigned number)
+{
+	struct gr_heap *heap = heap_at(number);
+	uint64_t region = (uint64_t)heap - TABLE;
+	if (GR_RAW(SYS_mmap, region, GR_HEAP_REGION, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != (long)region)
+		return NULL;
+	heap->number = number;
+	heap->top = heap->end = heap->clean = (uint8_t *)(((uint64_t)(heap + 1) + GR_PAGE - 1) & ~(uint64_t)(GR_PAGE - 1));
+	heap->ready = true;
+	return heap;
+}
+
+struct gr_heap *gr_heap_enter(bool *ret_shared)
+{
+	static struct gr_heap *shared;
+	struct gr_thread *self = gr_self;
+	*ret_shared = false;
+	if (__builtin_expect(self && self->heap, 1))
+		return self->heap;
+	gr_lock(&shared_lock);
+	if (!shared)
+		shared = make(SHARED);
+	*ret_shared = true;
+	if (!shared)
+		gr_unlock(&shared_lock);
+	return shared;
+}
+
+void gr_heap_leave(bool shared)
+{
+	if (__builtin_expect(shared, 0))
+		gr_unlock(&shared_lock);
+}
+
+// INVARIANT(heap-after-exit): a heap is listed behind the last operation of the thread that left it and taken in front of
+// the first operation of the next one, so the order of operations keeps the two apart on replay as well.
+struct gr_heap *gr_heap_take(int number)
+{
+	struct gr_heap *heap = NULL;
+	gr_lock(&list_lock);
+	for (int i = 0; number < 0 && i < SHARED; i++)
+		if (state[i] != TAKEN) // heaps are made in the order of their numbers, so one that was left comes first
+			number = i;
+	if (number >= 0 && number < SHARED && state[number] != TAKEN)
+		heap = state[number] == LEFT ? heap_at(number) : make(number);
+	if (heap)
+		state[number] = TAKEN;
+	gr_unlock(&list_lock);
+	return heap;
+}
+
+void gr_heap_give(struct gr_heap *heap)
+{
+	gr_lock(&list_lock);
+	state[heap->number] = LEFT;
+	gr_unlock(&list_lock);
+}

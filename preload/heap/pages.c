@@ -1,0 +1,151 @@
+// Runs of pages inside the regions: taken from free runs or from the untouched end, given back and merged.
+// Runs in: application threads.
+// May call: core, the pool.
+// Owns: the page descriptors at the start of each region, the bins of a heap.
+#include <sys/mman.h>
+
+#include "../core/raw.h"
+#include "heap.h"
+
+#define TABLE_PAGES (GR_HEAP_REGION / GR_PAGE * sizeof(struct gr_page) / GR_PAGE)
+#define STEP_PAGES 256      // the untouched end is used this much at a time
+#define KEEP_PAGES 1024     // free pages a heap keeps; beyond that it gives what it frees to the pool ...
+#define RETURN_PAGES 4096   // ... and runs of this length to the kernel
+
+struct gr_page *gr_page_of(const void *p)
+{
+	uint64_t addr = (uint64_t)p;
+	struct gr_page *table = (struct gr_page *)(addr & ~(uint64_t)(GR_HEAP_REGION - 1));
+	return table + (addr & (GR_HEAP_REGION - 1)) / GR_PAGE;
+}
+
+static unsigned bin_of(size_t pages)
+{
+	unsigned log = 63 - __builtin_clzll(pages);
+	return log < GR_BINS ? log : GR_BINS - 1;
+}
+
+// ---------------------------------------------------------------- free runs of a heap
+static void link_run(struct gr_heap *heap, void *p, size_t pages)
+{
+	struct gr_free *run = p, *bin = &heap->bin[bin_of(pages)];
+	struct gr_page *page = gr_page_of(p);
+	page[0] = page[pages - 1] = (struct gr_page){GR_PAGE_FREE, 0, heap->number + 1, pages};
+	run->next = bin->next;
+	run->prev = bin;
+	if (bin->next)
+		bin->next->prev = run;
+	bin->next = run;
+	heap->free_pages += pages;
+}
+
+static size_t unlink_run(struct gr_heap *heap, struct gr_free *run)
+{
+	struct gr_page *page = gr_page_of(run);
+	size_t pages = page->pages;
+	run->prev->next = run->next;
+	if (run->next)
+		run->next->prev = run->prev;
+	page[0] = page[pages - 1] = (struct gr_page){0};
+	heap->free_pages -= pages;
+	return pages;
+}
+
+static void *use(struct gr_heap *heap, void *p, size_t have, size_t pages)
+{
+	struct gr_page *page = gr_page_of(p);
+	if (have > pages)
+		link_run(heap, (char *)p + pages * GR_PAGE, have - pages);
+	page[pages - 1] = (struct gr_page){0};
+	page[0] = (struct gr_page){GR_PAGE_LARGE, 0, 0, pages};
+	return p;
+}
+
+static struct gr_free *find_run(struct gr_heap *heap, size_t pages)
+{
+	for (unsigned bin = bin_of(pages); bin < GR_BINS; bin++)
+		for (struct gr_free *run = heap->bin[bin].next; run; run = run->next)
+			if (gr_page_of(run)->pages >= pages)
+				return run;
+	return NULL;
+}
+
+// ---------------------------------------------------------------- taking
+static void *take_at_top(struct gr_heap *heap, size_t pages, bool *ret_zero)
+{
+	size_t size = pages * GR_PAGE;
+	uint8_t *region_end = (uint8_t *)(((uint64_t)heap->top & ~(uint64_t)(GR_HEAP_REGION - 1)) + GR_HEAP_REGION);
+	if ((size_t)(heap->end - heap->top) < size) {
+		size_t step = pages > STEP_PAGES ? pages : STEP_PAGES;
+		struct gr_exchange exchange = {.kind = GR_EXCHANGE_GET_PAGES, .count = pages};
+		gr_heap_exchange(&exchange);
+		if (exchange.p) {
+			*ret_zero = false;
+			return use(heap, exchange.p, exchange.count, pages);
+		}
+		if ((size_t)(region_end - heap->top) < step * GR_PAGE)
+			return NULL;
+		heap->end = heap->top + step * GR_PAGE;
+	}
+	void *p = heap->top;
+	heap->top += size;
+	*ret_zero = (uint8_t *)p >= heap->clean;
+	if (heap->clean < heap->top)
+		heap->clean = heap->top;
+	return use(heap, p, pages, pages);
+}
+
+void *gr_pages_take(struct gr_heap *heap, size_t pages, size_t align_pages, bool *ret_zero)
+{
+	size_t want = pages + align_pages - 1;
+	if (want < pages || want > GR_HEAP_REGION / GR_PAGE - TABLE_PAGES)
+		return NULL;
+	struct gr_free *run = find_run(heap, want);
+	*ret_zero = false;
+	char *p = run ? use(heap, run, unlink_run(heap, run), want) : take_at_top(heap, want, ret_zero);
+	if (!p || align_pages == 1)
+		return p;
+	uint64_t align = align_pages * GR_PAGE;
+	char *at = (char *)(((uint64_t)p + align - 1) & ~(align - 1));
+	size_t before = (at - p) / GR_PAGE, behind = want - before - pages;
+	*gr_page_of(at) = (struct gr_page){GR_PAGE_LARGE, 0, 0, pages};
+	if (before)
+		gr_pages_give(heap, p, before);
+	if (behind)
+		gr_pages_give(heap, at + pages * GR_PAGE, behind);
+	return at;
+}
+
+// ---------------------------------------------------------------- giving back
+static bool is_own(const struct gr_heap *heap, const struct gr_page *page)
+{
+	const struct gr_page seen = *(const volatile struct gr_page *)page;
+	return seen.kind == GR_PAGE_FREE && seen.owner == heap->number + 1;
+}
+
+void gr_pages_give(struct gr_heap *heap, void *p, size_t pages)
+{
+	char *start = p, *end = start + pages * GR_PAGE;
+	struct gr_page *page = gr_page_of(p);
+	if (pages >= RETURN_PAGES)
+		GR_RAW(SYS_madvise, p, pages * GR_PAGE, MADV_DONTNEED);
+	page[0] = page[pages - 1] = (struct gr_page){0};
+	if ((uint64_t)end & (GR_HEAP_REGION - 1) && is_own(heap, page + pages))
+		end += unlink_run(heap, (struct gr_free *)end) * GR_PAGE;
+	if (is_own(heap, page - 1)) {
+		start -= (uint64_t)page[-1].pages * GR_PAGE;
+		unlink_run(heap, (struct gr_free *)start);
+	}
+	pages = (end - start) / GR_PAGE;
+	if ((uint8_t *)end == heap->top) {
+		heap->top = (uint8_t *)start;
+		return;
+	}
+	if (heap->free_pages + pages > KEEP_PAGES) {
+		struct gr_exchange exchange = {.kind = GR_EXCHANGE_PUT_PAGES, .p = start, .count = pages};
+		gr_heap_exchange(&exchange);
+		if (!exchange.p)
+			return;
+	}
+	link_run(heap, start, pages);
+}

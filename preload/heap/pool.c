@@ -1,0 +1,95 @@
+// The pool: what one heap has too much of, for others that need it. Every exchange is an operation.
+// Runs in: application threads, on the engine's stack.
+// May call: core.
+// Owns: the pool's lists of blocks and of runs.
+#include "pool.h"
+
+#include "../core/page.h"
+#include "../core/thread.h"
+#include "lock.h"
+
+// A batch of blocks: the first block's second word leads to the next batch.
+struct batch { struct gr_block *next; struct batch *below; };
+
+static struct batch *batches[GR_CLASSES];
+static struct gr_free *runs[GR_BINS];
+static struct gr_lock lock;
+
+static unsigned bin_of(size_t pages)
+{
+	unsigned log = 63 - __builtin_clzll(pages);
+	return log < GR_BINS ? log : GR_BINS - 1;
+}
+
+static void get_pages(struct gr_exchange *exchange)
+{
+	size_t want = exchange->count;
+	exchange->p = NULL;
+	for (unsigned bin = bin_of(want); bin < GR_BINS; bin++)
+		for (struct gr_free **at = &runs[bin]; *at; at = &(*at)->next) {
+			struct gr_free *run = *at;
+			size_t pages = gr_page_of(run)->pages;
+			if (pages < want)
+				continue;
+			*at = run->next;
+			exchange->p = run;
+			exchange->count = pages;
+			return;
+		}
+}
+
+// Nobody owns a run in the pool, so no neighbour merges with it.
+static void put_pages(struct gr_exchange *exchange)
+{
+	struct gr_free *run = exchange->p;
+	unsigned bin = bin_of(exchange->count);
+	*gr_page_of(run) = (struct gr_page){GR_PAGE_FREE, 0, 0, exchange->count};
+	run->next = runs[bin];
+	runs[bin] = run;
+	exchange->p = NULL;
+}
+
+void gr_pool_lock(void)
+{
+	gr_lock(&lock);
+}
+
+void gr_pool_unlock(void)
+{
+	gr_unlock(&lock);
+}
+
+void gr_pool_exchange(struct gr_exchange *exchange)
+{
+	struct batch *batch;
+	switch ((enum gr_exchange_kind)exchange->kind) {
+	case GR_EXCHANGE_GET_BLOCKS:
+		batch = batches[exchange->cls];
+		if (batch)
+			batches[exchange->cls] = batch->below;
+		exchange->p = batch;
+		break;
+	case GR_EXCHANGE_PUT_BLOCKS:
+		batch = exchange->p;
+		batch->below = batches[exchange->cls];
+		batches[exchange->cls] = batch;
+		exchange->p = NULL;
+		break;
+	case GR_EXCHANGE_GET_PAGES:
+		get_pages(exchange);
+		break;
+	case GR_EXCHANGE_PUT_PAGES:
+		put_pages(exchange);
+		break;
+	}
+}
+
+// Where no operation can be made (inside another one, or with the engine off) nothing changes hands.
+void gr_heap_exchange(struct gr_exchange *exchange)
+{
+	struct gr_thread *self = gr_self;
+	if (self && !self->nest && gr_mode != GR_MODE_OFF)
+		gr_heap_operation(exchange);
+	else if (exchange->kind == GR_EXCHANGE_GET_BLOCKS || exchange->kind == GR_EXCHANGE_GET_PAGES)
+		exchange->p = NULL;
+}

@@ -1,0 +1,93 @@
+"""The program's heap: blocks lie where they lay, memory comes back, and nothing is logged for a single allocation.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay.
+Owns: the heap's rows of docs/determinism.md.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from fuzz.recordings import Op
+from gdbrr.abi import lib
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import EXIT_DESYNC
+from gdbrr.launch import engine
+from harness import programs
+from harness.run import run
+from replay.alter import alter
+from replay.test_spine import record, recorded, replay
+
+
+def test_layout_differs_from_run_to_run_without_the_engine() -> None:
+    program = programs.build("heap_threads")
+    assert len({run(program).expect(0).out for _ in range(4)}) > 1
+
+
+@pytest.mark.parametrize("name", ["heap_threads", "heap_churn"])
+def test_blocks_lie_where_they_lay(name: str, tmp_path: Path) -> None:
+    demo, first = recorded(name, tmp_path)
+    for _ in range(3):
+        assert replay(demo).expect(0).out == first.out
+
+
+def test_a_gigabyte_goes_through_and_the_process_stays_small(tmp_path: Path) -> None:
+    _, first = recorded("heap_churn", tmp_path)
+    assert "small" in first.out
+
+
+def test_allocations_are_not_logged(tmp_path: Path) -> None:
+    """48,000 allocations and as many releases of all sizes: only the exchanges between heaps are operations."""
+    demo, _ = recorded("heap_threads", tmp_path)
+    with Demo.open(demo) as opened:
+        exchanges = sum(event.kind == lib.GR_OP_HEAP for event in opened.events())
+    assert 0 < exchanges < 2000
+
+
+def test_the_allocator_works_where_the_engine_is_off(tmp_path: Path) -> None:
+    """A child of a recorded program, or a library that somebody preloads by hand."""
+    library = engine.find().library
+    for name in ("heap_threads", "heap_churn"):
+        result = run(programs.build(name), env={"LD_PRELOAD": str(library)}).expect(0)
+        assert re.search(r"\w", result.out)
+
+
+FORKING = """
+import os
+pid = os.fork()
+blocks = [bytes(n) for n in range(20000)]
+print("child" if pid == 0 else "parent", sum(map(len, blocks)), flush=True)
+os._exit(0) if pid == 0 else os.waitpid(pid, 0)
+"""
+
+
+def test_a_forked_child_of_a_recorded_program_allocates(tmp_path: Path) -> None:
+    demo = tmp_path / "fork.demo"
+    first = record(Path("/usr/bin/python3"), demo, arguments=["-c", FORKING]).expect(0)
+    assert "child" in first.out and "parent" in first.out
+    assert replay(demo).expect(0).out in first.out
+
+
+# ---------------------------------------------------------------- negative controls
+def exchanges_dropped(ops: list[Op]) -> list[Op]:
+    return [op for op in ops if op.kind != lib.GR_OP_HEAP]
+
+
+def heaps_swapped(ops: list[Op]) -> list[Op]:
+    """Two threads begin with each other's heap: every address they are given differs."""
+    starts = [op for op in ops if op.kind == lib.GR_OP_START][1:3]
+    starts[0].object, starts[1].object = starts[1].object, starts[0].object
+    return ops
+
+
+def test_control_without_the_exchanges_the_replay_is_reported(tmp_path: Path) -> None:
+    demo, _ = recorded("heap_threads", tmp_path)
+    replay(alter(demo, tmp_path / "altered.demo", exchanges_dropped)).expect(EXIT_DESYNC)
+
+
+def test_control_other_heaps_give_other_addresses(tmp_path: Path) -> None:
+    demo, first = recorded("heap_threads", tmp_path)
+    assert replay(alter(demo, tmp_path / "altered.demo", heaps_swapped)).out != first.out
