@@ -101,10 +101,10 @@ $(ENGINE): $(ENGINE_O) preload/exports.map
 	$(Q)$(CC) $(ENGINE_LDFLAGS) -o $@.new $(ENGINE_O)
 	@mv $@.new $@
 
-$(LAUNCH): preload/launch.c Makefile
+$(LAUNCH): preload/launch.c preload/tracer.c preload/tracer.h preload/abi.h Makefile
 	@mkdir -p $(BUILD)/obj
 	$(call note,cc,$<)
-	$(Q)$(CC) $(LAUNCH_CFLAGS) -MMD -MP -MF $(BUILD)/obj/launch.d -MT $@ -o $@.new $<
+	$(Q)$(CC) $(LAUNCH_CFLAGS) -o $@.new $(filter %.c,$^)
 	@mv $@.new $@
 
 $(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/tables/ops.def) gdbrr/demo/native_build.py
@@ -118,4 +118,4 @@ $(BUILD)/demos/%: demos/%/bug.c Makefile
 	$(call note,cc,$<)
 	$(Q)$(CC) -g -O0 -pthread -Wall -Wextra -o $@ $<
 
--include $(ENGINE_O:.o=.d) $(BUILD)/obj/launch.d
+-include $(ENGINE_O:.o=.d)

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 1
+#define GR_ABI_VERSION 2
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -145,6 +145,7 @@ enum gr_cmd {
 #define GR_SLOT_HOLD_END 2 // at the end of the order stay ENDED instead of ending as the recording did
 #define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot stops
 #define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area
+#define GR_SLOT_TRACED 16  // points are debug registers set by a tracer, not perf events
 
 enum gr_point_kind { GR_POINT_WRITE, GR_POINT_ACCESS, GR_POINT_EXEC, GR_POINT_CHANGE };
 

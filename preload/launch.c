@@ -9,6 +9,7 @@
 
 #define _GNU_SOURCE
 #include "abi.h"
+#include "tracer.h"
 
 #include <elf.h>
 #include <errno.h>
@@ -391,6 +392,8 @@ static void random_set(uint64_t addr, const uint8_t bytes[16])
 int main(int argc, char **argv)
 {
 	struct options opt;
+	if (argc > 1 && strcmp(argv[1], "--trace") == 0)
+		return gr_trace(argc - 1, argv + 1);
 	options_parse(argc, argv, &opt);
 	pid_t controller = getppid();
 	char **env = env_read(opt.env_file);

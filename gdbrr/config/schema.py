@@ -22,6 +22,7 @@ KNOB_KEYS = {
     "epochs.bytes": "epoch_bytes",
     "limits.log": "log_limit",
     "limits.checkpoints": "checkpoints",
+    "points": "points",
     "limits.trace": "trace_limit",
 }
 """Key of a profile: knob in knobs.def. Every knob has one."""

@@ -141,7 +141,7 @@ def judge_perf(facts: Facts) -> Finding:
         return Finding(
             Status.LIMITED,
             f"refused ({facts.get('error', 'no answer')}, perf_event_paranoid is {paranoid})",
-            "recording and replaying work; going back to a write or an execution in the middle of a segment does not",
+            "a tracer sets the debug registers instead; a search with very many hits takes longer",
             "sysctl kernel.perf_event_paranoid=2; in a container also --security-opt seccomp=unconfined",
         )
     found = f"{slots} slots, {facts['hit_us']} us a hit" if "hit_us" in facts else f"{slots} slots"
@@ -154,9 +154,12 @@ def judge_perf(facts: Facts) -> Finding:
         )
     if not facts.get("sigtrap"):
         return Finding(
-            Status.LIMITED, found, "a hit cannot stop the program at once", "use Linux 5.13 or newer (sigtrap events)"
+            Status.LIMITED,
+            found,
+            "a hit cannot be counted inside the replay: a tracer does it",
+            "use Linux 5.13 or newer (sigtrap events)",
         )
-    return Finding(Status.OK, found, "going back to a write or an execution uses the CPU's debug registers")
+    return Finding(Status.OK, found, "a search for writes or executions counts its hits inside the replay")
 
 
 def judge_landlock(facts: Facts) -> Finding:

@@ -121,6 +121,15 @@ def _time_of_writes(cell: ctypes.c_ulong, count: int) -> float:
     return time.perf_counter() - start
 
 
+def perf_allowed() -> bool:
+    """Whether this process may open a breakpoint that sends SIGTRAP at each hit."""
+    cell = ctypes.c_ulong()
+    fd = _open_write_breakpoint(ctypes.addressof(cell), sigtrap=True)
+    if fd >= 0:
+        os.close(fd)
+    return fd >= 0
+
+
 def perf_breakpoints(tell: Tell) -> None:
     cells = (ctypes.c_ulong * 16)()
     facts: Facts = {"paranoid": _file("/proc/sys/kernel/perf_event_paranoid"), "slots": 0}

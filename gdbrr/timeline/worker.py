@@ -12,7 +12,9 @@ from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, Slot
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.launch.replay import end_process
+from gdbrr.timeline import tracer
 from gdbrr.timeline.model import Progress
+from gdbrr.timeline.tracer import Tracer
 
 STOPPED = (lib.GR_S_STANDING, lib.GR_S_TRAPPED, lib.GR_S_ENDED)
 _WAKE_TIMEOUT = 30.0
@@ -96,9 +98,31 @@ class Checkpoint(Process):
 class Worker(Process):
     """A process that runs when told to and then stands, is trapped or has ended."""
 
+    def __init__(self, control: Control, slot: Slot) -> None:
+        super().__init__(control, slot)
+        self._tracer: Tracer | None = None
+        self._perf = False  # its perf events are open: they leave no debug register to a tracer
+
+    def drop(self) -> None:
+        super().drop()
+        self._end_tracer()
+
+    def _end_tracer(self) -> None:
+        if self._tracer:
+            self._tracer.close()
+            self._tracer = None
+
     def begin(self, stop_tick: int, points: Sequence[Armed] = (), match: dict[str, int] | None = None) -> None:
         """Start running; `done` tells when it stopped."""
+        self._end_tracer()
         self.slot.arm(points, match)
+        traced = not self._perf and tracer.needed(self.control.raw.knob, points)
+        if traced:
+            self._tracer = Tracer(self.pid, points)
+            self.slot.raw.flags |= lib.GR_SLOT_TRACED
+        else:
+            self.slot.raw.flags &= ~lib.GR_SLOT_TRACED
+            self._perf = self._perf or bool(points)
         self.slot.command(lib.GR_CMD_RUN, stop_tick=stop_tick)
 
     def done(self) -> bool:

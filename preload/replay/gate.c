@@ -17,6 +17,7 @@
 struct gr_replay gr_replay = {.final = ~0u, .trace_tick = ~0ULL};
 void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
 void (*gr_gate_on_born)(struct gr_thread *self);
+void (*gr_gate_on_stand)(enum gr_slot_state state);
 
 static const struct gr_run *run_at(uint64_t row)
 {
@@ -41,6 +42,7 @@ void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state)
 	uint32_t before = self->pub.state;
 	// Read first: behind the announcement the controller may attach a debugger for the *next* run.
 	bool debugged = gr_slot->flags & GR_SLOT_DEBUGGED;
+	gr_gate_on_stand(state);
 	gr_slot->tick = gr_replay.tick;
 	self->pub.state = state == GR_S_TRAPPED ? GR_T_TRAPPED : GR_T_PARKED;
 	gr_slot_announce(state);

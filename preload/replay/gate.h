@@ -49,6 +49,7 @@ _Noreturn void gr_gate_desync(struct gr_thread *self, const struct gr_event *wan
 void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state);
 extern void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
 extern void (*gr_gate_on_born)(struct gr_thread *self);
+extern void (*gr_gate_on_stand)(enum gr_slot_state state);
 
 // Stops for the debugger where one is attached (GR_SLOT_DEBUGGED).
 void gr_debug_trap(void);

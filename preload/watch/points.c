@@ -15,6 +15,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../replay/gate.h"
+#include "../tracer.h"
 
 #define EFLAGS_TF 0x100
 #define EFLAGS_RF 0x10000
@@ -73,17 +74,29 @@ static void open_for(const struct gr_thread *t)
 	}
 }
 
-static void disarm(void)
+static void close_events(void)
 {
 	while (open_events)
 		GR_RAW(SYS_close, events[--open_events]);
+}
+
+// Whoever looks at this process next may want the debug registers, or want to trace it himself. Closing a perf event takes the
+// kernel tens of milliseconds, so a worker that ran to the end of its search, and will be dropped, keeps them.
+static void disarm(enum gr_slot_state state)
+{
+	if (state == GR_S_TRAPPED)
+		close_events();
+	if (armed && gr_slot->flags & GR_SLOT_TRACED) {
+		siginfo_t bye = {.si_signo = SIGTRAP, .si_code = GR_TRACER_BYE};
+		GR_RAW(SYS_rt_tgsigqueueinfo, gr_pid(), gr_tid(), SIGTRAP, &bye);
+	}
 	armed = 0;
 	gr_replay.trace_tick = ~0ULL;
 }
 
 void gr_points_arm(void)
 {
-	disarm();
+	close_events();
 	if (gr_slot->flags & GR_SLOT_TRACE) {
 		gr_slot->trace_len = 0;
 		gr_replay.trace_tick = gr_replay.tick;
@@ -95,6 +108,8 @@ void gr_points_arm(void)
 	memset(seen, 0, sizeof seen);
 	for (uint32_t i = 0; i < armed; i++)
 		seen[i].value = value_at(&gr_slot->point[i]);
+	if (gr_slot->flags & GR_SLOT_TRACED)
+		return;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		const struct gr_thread *t = gr_thread_block(i);
 		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
@@ -104,7 +119,8 @@ void gr_points_arm(void)
 
 void gr_points_born(struct gr_thread *self)
 {
-	open_for(self);
+	if (!(gr_slot->flags & GR_SLOT_TRACED))
+		open_for(self);
 }
 
 // ---------------------------------------------------------------- hits
@@ -122,8 +138,8 @@ static bool same_registers(const struct gr_regs *want, const greg_t *have)
 	return true;
 }
 
-// Stops in the middle of a segment. The point is closed first, so the instruction can go on when somebody lets it; a
-// debugger may want the debug registers, and RF would make its own breakpoint here go unnoticed.
+// Stops in the middle of a segment. Standing closes the points, so the instruction can go on when somebody lets it; RF
+// would make a debugger's own breakpoint here go unnoticed.
 static void stop(struct gr_thread *self, ucontext_t *context)
 {
 	if (self->pub.state == GR_T_RUNNING) {
@@ -131,7 +147,6 @@ static void stop(struct gr_thread *self, ucontext_t *context)
 		gr_show_context(self, context);
 		self->pub.ret_pc = self->pub.shown.rip;
 	}
-	disarm();
 	gr_slot->trap_thread = self->pub.index;
 	gr_gate_stand(self, GR_S_TRAPPED);
 }
@@ -191,9 +206,16 @@ static void trap(int sig, siginfo_t *info, void *context)
 {
 	struct gr_thread *self = gr_self;
 	if (info->si_code == 6) { // TRAP_PERF; glibc before 2.36 has no name for what follows si_addr
-		hit(self, *(const uint64_t *)((const char *)info + 24) % GR_WATCHES, context);
+		uint64_t data = *(const uint64_t *)((const char *)info + 24);
+		if (!(data & GR_TRACER_HITS))
+			hit(self, data % GR_WATCHES, context);
+		for (uint32_t i = 0; data & GR_TRACER_HITS && i < GR_WATCHES; i++)
+			if (data & 1u << i)
+				hit(self, i, context);
 	} else if (info->si_code == TRAP_TRACE) {
 		step(self, context);
+	} else if (info->si_code == GR_TRACER_BYE) {
+		return; // there was no tracer any more
 	} else { // the program's own: it has no handler on replay
 		const uint64_t dfl[4] = {0};
 		GR_RAW(SYS_rt_sigaction, sig, dfl, 0, 8);
@@ -208,4 +230,5 @@ void gr_points_init(void)
 	};
 	GR_RAW(SYS_rt_sigaction, SIGTRAP, &action, 0, 8);
 	gr_gate_on_born = gr_points_born;
+	gr_gate_on_stand = disarm;
 }

@@ -28,7 +28,7 @@ def test_there_are_demonstrations() -> None:
 
 
 @pytest.mark.limit(400)
-@pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+@pytest.mark.needs("gdb", "gdbserver")
 @pytest.mark.parametrize("name", NAMES)
 def test_session_goes_as_expected(name: str) -> None:
     run("make", "-C", ROOT, f"build/demos/{name}").expect(0)

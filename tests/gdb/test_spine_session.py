@@ -14,7 +14,7 @@ import pytest
 from harness import ROOT, programs
 from harness.run import run
 
-pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+pytestmark = pytest.mark.needs("gdb", "gdbserver")
 
 EPOCH_TICKS = 16
 

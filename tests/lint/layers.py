@@ -52,6 +52,8 @@ C_RANKS = {
     "ckpt": 6,
     "init.c": 7,
     "launch.c": 7,
+    "tracer.c": 7,
+    "tracer.h": 0,
 }
 
 

@@ -36,9 +36,13 @@ def recorded(program: Path, directory: Path, *options: str) -> Path:
     return demo
 
 
-@pytest.fixture(scope="module")
-def moments_demo(moments_program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorded(moments_program.path, tmp_path_factory.mktemp("moments"), "--set", "epochs.ticks=16")
+@pytest.fixture(scope="module", params=[pytest.param("perf", marks=pytest.mark.needs("perf_breakpoints")), "ptrace"])
+def moments_demo(
+    request: pytest.FixtureRequest, moments_program: Program, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """Every search is made both ways: by perf events, and by a tracer."""
+    options = ("--set", "epochs.ticks=16", "--set", f"points={request.param}")
+    return recorded(moments_program.path, tmp_path_factory.mktemp("moments"), *options)
 
 
 @pytest.fixture

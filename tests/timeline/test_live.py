@@ -84,7 +84,6 @@ def recording(moments_program: Program, tmp_path: Path) -> Iterator[live.LiveRec
     assert not children()
 
 
-@pytest.mark.needs("perf_breakpoints")
 def test_past_of_a_stopped_program(recording: live.LiveRecording, moments_program: Program, tmp_path: Path) -> None:
     symbols = moments_program.symbols
     counter = Point(PointKind.CHANGE, symbols["counter"], 4)

@@ -21,8 +21,6 @@ from harness import ROOT
 
 from .conftest import Program, chain, children, recorded
 
-pytestmark = pytest.mark.needs("perf_breakpoints")
-
 
 def test_checkpoints_are_thinned_out(moments_program: Program, tmp_path: Path, counter: Point) -> None:
     demo = recorded(moments_program.path, tmp_path, "--set", "epochs.ticks=16", "--set", "limits.checkpoints=3")

@@ -12,9 +12,6 @@ from gdbrr.timeline.timeline import DemoTimeline, open_demo
 
 from .conftest import Program, chain, children, recorded, standing, word
 
-pytestmark = pytest.mark.needs("perf_breakpoints")
-
-
 # ---------------------------------------------------------------- seeking
 
 

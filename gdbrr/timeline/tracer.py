@@ -1,0 +1,71 @@
+"""Debug registers without perf_event_open: a tracer beside a worker, for as long as its points are armed.
+
+Runs in: the server and scripts. May call: errors, abi, launch.
+Owns: the tracer processes.
+"""
+
+from __future__ import annotations
+
+import functools
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from gdbrr.config import tables
+from gdbrr.ctl.control import Armed
+from gdbrr.errors import GdbrrError
+from gdbrr.launch import engine, probes
+
+_PATIENCE = 10.0
+
+
+@functools.cache
+def _perf_allowed() -> bool:
+    return probes.perf_allowed()
+
+
+def needed(knobs: Any, points: Sequence[Armed]) -> bool:
+    """Whether a tracer sets the debug registers, as the knob `points` and this machine say.
+
+    A hit costs less with perf events, whose handler runs in the process itself; but closing them, which a run that
+    stops at a hit must do, takes the kernel longer than starting and ending a tracer.
+    """
+    if not points:
+        return False
+    place, knob = next((place, knob) for place, knob in enumerate(tables.knobs()) if knob.name == "points")
+    choice = knob.choices[int(knobs[place])]
+    if choice == "auto":
+        return any(point.stop_at for point in points) or not _perf_allowed()
+    return choice == "ptrace"
+
+
+class Tracer:
+    """Traces one process until the engine in it says that it has seen enough, or the process ends."""
+
+    def __init__(self, pid: int, points: Sequence[Armed]) -> None:
+        words = [f"{point.addr:x}:{point.length}:{point.kind}" for point in points]
+        self._process = subprocess.Popen(
+            [engine.find().launcher, "--trace", str(pid), *words],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert self._process.stdout is not None
+        if self._process.stdout.readline() != b"ready\n":
+            self._process.kill()
+            reason = self._process.communicate()[1].decode(errors="replace").strip()
+            raise GdbrrError(
+                f"neither perf_event_open nor ptrace may set debug registers here ({reason})",
+                "gdbrr doctor says how to allow one of them",
+            )
+
+    def close(self) -> None:
+        """Wait for its end, which comes with the worker's stop or death."""
+        try:
+            self._process.wait(_PATIENCE)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        for stream in (self._process.stdout, self._process.stderr):
+            assert stream is not None
+            stream.close()

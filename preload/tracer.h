@@ -1,0 +1,12 @@
+// What the tracer and the engine tell each other through SIGTRAP.
+// Runs in: included by the tracer, the launcher's main and watch/points.c.
+// May call: nothing; declarations only.
+// Owns: the two numbers.
+#pragma once
+
+#include <stdbool.h>
+
+#define GR_TRACER_HITS 0x100 // in the siginfo's data: the low bits are a mask of points
+#define GR_TRACER_BYE (-77)  // the siginfo's code with which the engine lets the tracer go
+
+int gr_trace(int argc, char **argv);
