@@ -15,6 +15,7 @@ from itertools import pairwise
 
 from gdbrr.abi import lib
 from gdbrr.config import tables
+from gdbrr.ctl import threads
 from gdbrr.ctl.control import Armed
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
@@ -35,6 +36,8 @@ class Trace:
     pcs: array[int]
     repeated: frozenset[int]
     """Which of them are repeated string instructions."""
+    call: int
+    """Where its thread is shown at the operation that the segment leads to: at the instruction that called it."""
 
     def moment(self, place: int) -> Moment:
         """In front of the instruction at PLACE; in front of the first one there is the operation."""
@@ -53,6 +56,16 @@ class Trace:
                 return None
         return place
 
+    def behind(self) -> int:
+        """The place of the last instruction that is in front of the operation as it is shown, -1 if none is.
+
+        What the call itself executed, on its way through the linkage table or the loader, is part of the operation.
+        """
+        for place in range(len(self.pcs) - 1, -1, -1):
+            if self.pcs[place] == self.call:
+                return place - 1
+        return len(self.pcs) - 1
+
     def in_front_of(self, pc: int) -> list[int]:
         """The pcs of all instructions that were executed right before one at PC, or last if none is there."""
         found = {before for before, here in pairwise(self.pcs) if here == pc}
@@ -64,9 +77,11 @@ class Trace:
 class Segments:
     """Answers about single segments."""
 
-    def __init__(self, checkpoints: Checkpoints, order: Order) -> None:
+    def __init__(self, checkpoints: Checkpoints, order: Order, born: int) -> None:
+        """BORN is how many threads the run has."""
         self._checkpoints = checkpoints
         self._order = order
+        self._born = born
         self._traces: OrderedDict[int, Trace] = OrderedDict()
 
     def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None) -> Moment:
@@ -89,13 +104,7 @@ class Segments:
     def previous(self, moment: Moment, progress: Progress | None) -> Moment | None:
         """One instruction, or one operation, earlier in the same thread."""
         if moment.pc is None:
-            before = self._order.before(self._order.thread_of(moment.tick), moment.tick)
-            if before is None:
-                return None
-            if moment.tick == self._order.ticks:
-                return Moment(before)  # behind its last operation the thread has executed nothing yet
-            trace = self.trace(before, progress)
-            return trace.moment(len(trace.pcs) - 1)
+            return self._before_operation(moment.tick, progress)
         trace = self.trace(moment.tick, progress)
         place = trace.place(moment)
         if place is None:
@@ -104,6 +113,24 @@ class Segments:
             last = self._order.last_of(self._order.final_thread)
             return None if last is None else Moment(last)
         return trace.moment(place - 1)
+
+    def _before_operation(self, tick: int, progress: Progress | None) -> Moment | None:
+        """In front of the last instruction that the thread of TICK executed before it called that operation.
+
+        INVARIANT(one-call-one-step): operations with no instruction between them, as the start and the end of a system
+        call, are shown at the same place and are one step, backwards as forwards. At the end, too, a thread is shown at
+        the call of its last operation, which it has not left.
+        """
+        thread = self._order.thread_of(tick)
+        before = self._order.before(thread, tick)
+        if before is not None and tick == self._order.ticks:
+            before = self._order.before(thread, before)
+        while before is not None:
+            trace = self.trace(before, progress)
+            if trace.pcs:
+                return trace.moment(trace.behind())
+            before = self._order.before(thread, before)
+        return None
 
     def trace(self, tick: int, progress: Progress | None) -> Trace:
         """What the segment of TICK executed."""
@@ -131,13 +158,18 @@ class Segments:
             pcs, whole = worker.control.trace(worker.slot)
             if state == lib.GR_S_TRAPPED or not whole:
                 return None
-            trace = self._traces[tick] = _collapsed(worker, tick, pcs)
+            trace = self._traces[tick] = _collapsed(worker, tick, pcs, self._call(worker, tick))
         finally:
             knobs[_knob()] = limit
             worker.drop()
         if len(self._traces) > _TRACES:
             self._traces.popitem(last=False)
         return trace
+
+    def _call(self, worker: Worker, tick: int) -> int:
+        owner = self._order.thread_of(tick)
+        shown = (thread.regs["rip"] for thread in threads.read(worker.pid, self._born) if thread.index == owner)
+        return next(shown, 0)
 
     def _limit(self) -> int:
         return self._checkpoints.knob("trace_limit")
@@ -147,7 +179,7 @@ def _knob() -> int:
     return [knob.name for knob in tables.knobs()].index("trace_limit")
 
 
-def _collapsed(worker: Worker, tick: int, pcs: Sequence[int]) -> Trace:
+def _collapsed(worker: Worker, tick: int, pcs: Sequence[int], call: int) -> Trace:
     """A single step stops at each turn of a repeated string instruction; as a moment it is one execution."""
     twice = {pc for pc, after in pairwise(pcs) if pc == after}
     with open(f"/proc/{worker.pid}/mem", "rb", buffering=0) as memory:
@@ -156,7 +188,7 @@ def _collapsed(worker: Worker, tick: int, pcs: Sequence[int]) -> Trace:
     for pc in pcs:
         if not (kept and kept[-1] == pc and pc in repeated):
             kept.append(pc)
-    return Trace(tick, kept, repeated)
+    return Trace(tick, kept, repeated, call)
 
 
 def _is_repeated(code: bytes) -> bool:

@@ -58,7 +58,7 @@ class DemoTimeline:
         self._replay = replay
         try:
             self._checkpoints = Checkpoints(demo, replay, self._order.final_thread)
-            self._segments = Segments(self._checkpoints, self._order)
+            self._segments = Segments(self._checkpoints, self._order, len(demo.threads))
             self._search = Search(self._checkpoints, self._order, self._segments)
             self._end = Moment(demo.ticks)
             if stop:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
@@ -247,7 +248,32 @@ def test_nothing_is_in_front_of_the_start(timeline: DemoTimeline) -> None:
 
 
 def test_step_back_from_the_end(timeline: DemoTimeline) -> None:
-    assert timeline.previous(timeline.end) == Moment(timeline.end.tick - 1)
+    # WHERE the program ends, at the call of its last operation, in front of which there is code
+    at_end = standing(timeline.seek(timeline.end))
+    before = timeline.previous(timeline.end)
+    assert before and before.pc is not None
+    assert timeline.seek(before).thread == timeline.seek(timeline.end).thread
+    assert before == timeline.previous(Moment(timeline.end.tick - 1))
+    assert before.pc != at_end["rip"] == standing(timeline.seek(Moment(timeline.end.tick - 1)))["rip"]
+
+
+def test_a_system_call_is_one_step_back(timeline: DemoTimeline) -> None:
+    """INVARIANT(one-call-one-step): start and end are shown at one place; a step from either leads in front of it."""
+    started: dict[int, int] = {}
+    pairs = []
+    for event in timeline.demo.events():
+        if event.kind == lib.GR_OP_SYS_START:
+            started[event.thread] = event.tick
+        elif event.kind == lib.GR_OP_SYS_END:
+            pairs.append((started[event.thread], event.tick))
+    assert len(pairs) > 10
+    for start, end in pairs[-10:]:
+        shown = [standing(timeline.seek(Moment(tick))) for tick in (start, end)]
+        assert shown[0] == shown[1]
+        before = timeline.previous(Moment(end))
+        assert before and before.pc is not None
+        assert before == timeline.previous(Moment(start))
+        assert before.pc != shown[0]["rip"]
 
 
 def test_segment_too_long_to_step_through(moments_program: Program, tmp_path: Path) -> None:
