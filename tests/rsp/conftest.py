@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -39,6 +40,8 @@ class Served:
     process: subprocess.Popen[str]
     token: str
     errors: Path
+    complains: str = ""
+    """What its standard error has to hold; otherwise it says nothing."""
 
     def gdb(self, *commands: str, connect: str | None = None) -> str:
         """What GDB prints while it runs COMMANDS."""
@@ -149,7 +152,14 @@ def serve(program: Path, tmp_path: Path) -> Iterator[Starter]:
     for served in starter.all:
         if served.process.poll() is None:
             served.process.send_signal(signal.SIGTERM)
-        served.process.wait(20)
+        try:
+            served.process.wait(20)
+            hung = False
+        except subprocess.TimeoutExpired:
+            # It must not be there for the tests to come, which look for processes that were left behind.
+            hung = True
+            served.process.kill()
+            served.process.wait()
         for pipe in (served.process.stdin, served.process.stdout):
             if pipe is not None:
                 pipe.close()
@@ -160,7 +170,8 @@ def serve(program: Path, tmp_path: Path) -> Iterator[Starter]:
             for path in (served.path, served.path.parent, served.path.parent.parent):
                 if path.exists():
                     path.unlink() if path.is_socket() else path.rmdir()
-        assert not complaints
+        assert not hung, "the server did not end on SIGTERM"
+        assert re.search(served.complains, complaints) if served.complains else not complaints
         assert not left
         if served.process.returncode >= 0:
             assert not leftovers

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/futex.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,9 @@ struct fake {
 };
 
 static struct fake *fake;
-static volatile int turns, parked;
+// INVARIANT(turn-is-given): a thread goes on when the one that parked last has given it the turn, and by nothing that it
+// could see for itself: one that wakes late would run while the other is about to stand.
+static volatile int turns, parked, turn = -1;
 static uint64_t found;
 extern char gr_fake_op_end[], gr_fake_trap_end[];
 static __thread int self = -1;
@@ -66,8 +69,10 @@ __asm__(".text\n.globl gr_fake_trap\ngr_fake_trap: int3\n.globl gr_fake_trap_end
 static void stand(uint64_t state)
 {
 	uint32_t seq = *(volatile uint32_t *)&fake->seq;
-	fake->state = state;
-	if (fake->debugged && state != TRAPPED)
+	// Read first: behind the announcement the controller may attach a debugger for the *next* run.
+	bool debugged = *(volatile uint64_t *)&fake->debugged;
+	__atomic_store_n(&fake->state, state, __ATOMIC_RELEASE);
+	if (debugged && state != TRAPPED)
 		gr_fake_trap();
 	while (*(volatile uint32_t *)&fake->seq == seq)
 		futex_wait(&fake->seq, seq);
@@ -76,6 +81,7 @@ static void stand(uint64_t state)
 
 static void turn_over(void)
 {
+	__atomic_store_n(&turn, (int)fake->order[fake->tick], __ATOMIC_RELEASE);
 	__atomic_add_fetch(&turns, 1, __ATOMIC_SEQ_CST);
 	futex_wake(&turns);
 }
@@ -110,10 +116,11 @@ __attribute__((visibility("hidden"))) uint64_t gr_fake_gate(struct regs *regs)
 	}
 	for (;;) {
 		int seen = turns;
-		if (parked == 2 && fake->state == RUNNING && fake->order[fake->tick] == (uint64_t)self)
+		if (__atomic_load_n(&turn, __ATOMIC_ACQUIRE) == self)
 			break;
 		futex_wait(&turns, (uint32_t)seen);
 	}
+	turn = -1;
 	view->tick = fake->tick++;
 	view->ops++;
 	view->in_engine = 0;

@@ -6,6 +6,7 @@ Every seek runs the program again from its start; what happened when is known fr
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import mmap
 import os
 import signal
@@ -43,6 +44,7 @@ ORDER = (0, 1, 0, 0, 1, 0, 1, 1, 0, 1)
 RECORDED = (7001, 7002)
 U64 = ctypes.c_uint64
 SECONDS = 20.0
+FIRST_FD = 100
 
 
 class View(ctypes.Structure):
@@ -78,7 +80,10 @@ class Process:
 
     def __init__(self, program: Path, recorded: Sequence[int] = RECORDED, **wishes: int) -> None:
         self._recorded = recorded
-        self._fd = os.memfd_create("fake")
+        # INVARIANT(same-stack): the environment of every run is equally long, or a stack begins elsewhere than that of
+        # the run it is compared with; so all descriptors have equally many digits.
+        with open(os.memfd_create("fake"), "rb") as opened:
+            self._fd = fcntl.fcntl(opened, fcntl.F_DUPFD_CLOEXEC, FIRST_FD)
         os.ftruncate(self._fd, ctypes.sizeof(Page))
         self._map = mmap.mmap(self._fd, ctypes.sizeof(Page))
         self.page = Page.from_buffer(self._map)
@@ -126,7 +131,7 @@ class Process:
 
     def kill(self) -> None:
         self._popen.kill()
-        self._popen.wait()
+        self._popen.wait(SECONDS)  # a tracer that does not let go is an error, and no reason to hang
         del self.page
         self._map.close()
         os.close(self._fd)
@@ -292,6 +297,17 @@ class FakeTimeline:
     def close(self) -> None:
         for leaf in list(self.leaves):
             leaf.drop()
+
+
+class FaultyTimeline(FakeTimeline):
+    """With mistakes in it, as gdbrr's own may have."""
+
+    @property
+    def epochs(self) -> Sequence[Epoch]:
+        raise ZeroDivisionError("epochs")
+
+    def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
+        raise ZeroDivisionError("previous")
 
 
 class FakeLive:
