@@ -53,7 +53,8 @@ def install(command: Command, session: Session) -> None:
                 raise failure(command.name, "interrupted") from None
             except (GdbrrError, gdb.error) as error:
                 if session.settings.verbose:
-                    gdb.write(traceback.format_exc(), gdb.STDERR)
+                    write_error(traceback.format_exc())
+                session.say_complaints()
                 raise failure(command.name, error) from None
 
         def complete(self, text: str, word: str | None) -> Sequence[str]:
@@ -107,6 +108,12 @@ def write(text: str) -> None:
     gdb.write(text + "\n")
 
 
+def write_error(text: str) -> None:
+    """Whole lines for GDB's standard error."""
+    if text:
+        gdb.write(text, gdb.STDERR)
+
+
 # ---------------------------------------------------------------- the connection
 
 
@@ -140,6 +147,10 @@ def send_packet(connection: Any, packet: str) -> str:
 
 def on_disconnect(call: Callable[[Any], None]) -> None:
     gdb.events.connection_removed.connect(lambda event: call(event.connection))
+
+
+def on_stop(call: Callable[[], None]) -> None:
+    gdb.events.stop.connect(lambda event: call())
 
 
 def before_prompts(call: Callable[[], None]) -> None:

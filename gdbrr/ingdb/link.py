@@ -106,6 +106,7 @@ class Server:
         self.directory = socket_directory()
         self.socket = str(self.directory / "gdb")
         self._stderr: IO[bytes] | None = None
+        self._shown = 0
         self._process: subprocess.Popen[bytes] | None = None
         try:
             # An unnamed file, not a pipe: nobody would read a pipe while GDB waits for its user.
@@ -162,6 +163,17 @@ class Server:
         for prefix in ("gdbrr serve: ", "gdbrr: "):
             text = text[len(prefix) :] if text.startswith(prefix) else text
         return GdbrrError(text)
+
+    def complaints(self) -> str:
+        """What it has written to its standard error since this was last asked."""
+        if self._stderr is None:
+            return ""
+        # Not by seeking: where one reads is where the server, which has the same open file, writes next.
+        new = b""
+        while more := os.pread(self._stderr.fileno(), 1 << 16, self._shown):
+            new += more
+            self._shown += len(more)
+        return new.decode(errors="replace")
 
     def forget_directory(self) -> None:
         """The socket is needed until GDB is connected; after that nothing in the file system is."""

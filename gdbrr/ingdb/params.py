@@ -56,7 +56,13 @@ def _as_typed(text: str) -> str:
 
 OWN = (
     Setting("python", "interpreter that runs the server; empty: the one gdbrr was set up with", "", _as_typed),
-    Setting("verbose", "print a traceback behind the error of a command", "off", _as_typed, ("on", "off")),
+    Setting(
+        "verbose",
+        "print a traceback behind the error of a command, also of one in the server",
+        "off",
+        _as_typed,
+        ("on", "off"),
+    ),
 )
 
 

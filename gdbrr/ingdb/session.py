@@ -35,6 +35,8 @@ class Session:
         self._saved: dict[str, str] = {}
         compat.on_disconnect(self._disconnected)
         compat.before_prompts(self._tidy)
+        # A command of GDB's own may have failed in the server just as well; it ends with a stop.
+        compat.on_stop(self.say_complaints)
 
     # ------------------------------------------------------------ opening and closing
 
@@ -137,10 +139,16 @@ class Session:
 
     def _tidy(self) -> None:
         """Behind a disconnect, when nothing is going on."""
+        self.say_complaints()
         if self._link is None:
             self._set_back()
             if self._server is not None and self._server.ended():
                 self._end_server()
+
+    def say_complaints(self) -> None:
+        """With `set gdbrr verbose on`: what the server left on its standard error, tracebacks of its own mistakes."""
+        if self._server is not None and self.settings.verbose:
+            compat.write_error(self._server.complaints())
 
     def _end_server(self) -> None:
         self._link = None

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.link import Link, Meter
+from gdbrr.rsp import bug
+from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.reverse import Target, parse_target, resolve
 from gdbrr.timeline.model import Epoch, Interrupted, Moment
@@ -28,8 +29,13 @@ def answer(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, 
         if handler is None:
             raise GdbrrError(f"this server does not know {verb!r}", hint="use the gdbinit.py that came with it")
         return {"ok": handler(navigator, link, body)}
+    except Closed:
+        raise
     except GdbrrError as error:
-        return {"error": error.message, "hint": error.hint}
+        failure = error
+    except Exception as error:
+        failure = bug.internal(error)
+    return {"error": failure.message, "hint": failure.hint}
 
 
 def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gdbrr.errors import GdbrrError
+from gdbrr.rsp.ids import NoThread, executable_ranges, ids_of
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, RSP, Layout
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
@@ -57,6 +58,7 @@ class Debuggee:
         self.live: Live | None = live
         self._wait = wait
         self._views: dict[int, ThreadView] | None = None
+        self._ids: dict[int, int] = {}
         self._engine: list[tuple[int, int]] | None = None
         # INVARIANT(released-once): a standing leaf is released once before it is resumed; it stands again only
         # behind its own trap. Releasing a running one would answer a command the engine has not been given.
@@ -92,20 +94,22 @@ class Debuggee:
                 assert self.live is not None
                 views = self.live.thread_views()
             self._views = {view.tid: view for view in views}
+            self._ids = ids_of(views)
         return self._views
 
     def virtual(self, tid: int) -> int:
-        view = self.views().get(tid)
-        return view.recorded_tid if view and view.recorded_tid else tid
+        self.views()
+        return self._ids.get(tid, tid)
 
     def real(self, virtual: int) -> int:
-        """Raises KeyError for a thread that is not in this process at this moment."""
-        for tid, view in self.views().items():
-            if (view.recorded_tid or tid) == virtual:
+        """Raises NoThread for one that is not in this process at this moment."""
+        self.views()
+        for tid, known in self._ids.items():
+            if known == virtual:
                 return tid
-        if virtual in self.tids() and virtual not in self.views():
+        if virtual not in self._ids and virtual in self.tids():
             return virtual
-        raise KeyError(virtual)
+        raise NoThread(virtual)
 
     def tids(self) -> list[int]:
         """All threads, as gdbserver has them."""
@@ -370,20 +374,16 @@ class Debuggee:
 
     # ------------------------------------------------------------ the end
 
+    def halt(self) -> Stop:
+        """Stop a process that was left running."""
+        self._views = None
+        self.upstream.interrupt()
+        stop = self._wait(self.upstream)
+        self.upstream.forget_selection()
+        return stop
+
     def end(self) -> None:
         """Kill a leaf. The tracer goes first: a traced process is not dead before its tracer knows it."""
         self.upstream.kill()
         if self.leaf is not None:
             self.leaf.drop()
-
-
-def executable_ranges(pid: int, name: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Where the code of a mapped object lies."""
-    ranges = []
-    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
-        for line in maps:
-            fields = line.rstrip("\n").split(None, 5)
-            if len(fields) == 6 and "x" in fields[1] and name.search(fields[5]):
-                start, end = fields[0].split("-")
-                ranges.append((int(start, 16), int(end, 16)))
-    return ranges

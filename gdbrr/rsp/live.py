@@ -1,7 +1,7 @@
 """What the proxy needs of a process that is being recorded; no processes in here.
 
-Runs in: the server. May call: gdbrr.timeline.model.
-Owns: the Live protocol, which gdbrr.server implements and tests fake; what a session is made of.
+Runs in: the server. May call: gdbrr.rsp.request, gdbrr.timeline.model.
+Owns: the Live protocol, which gdbrr.server implements and tests fake; what a session is made of; how it is resumed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gdbrr.rsp.request import Action
 from gdbrr.timeline.model import Progress, ThreadView, Timeline
 
 
@@ -46,6 +47,21 @@ class Live(Protocol):
     def close(self) -> None:
         """End the process, if it has not, and remove what was not saved."""
         ...
+
+
+def resume_words(actions: Sequence[Action], acting: Callable[[Action], int]) -> list[str]:
+    """What GDB asks, as gdbserver has to be told it; ACTING is the kernel id of the thread an action is for."""
+    words = []
+    for action in actions:
+        word = "s" if action.step else "c"
+        if action.signal:
+            word = f"{word.upper()}{action.signal:02x}"
+        named = action.thread is not None and action.thread.exact
+        # Of two actions for all threads the last wins: a signal is for the thread that got it.
+        words.append(f"{word}:{acting(action):x}" if named or action.signal or action.step else word)
+        if action.signal and not named and not action.step:
+            words.append("c")
+    return words
 
 
 Save = Callable[[str], None]

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
-from gdbrr.rsp.live import Session
+from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import PointTable, Span, Target, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
@@ -94,8 +94,9 @@ class Navigator:
         return Span(timeline.start, timeline.end, timeline.epochs)
 
     def stop_now(self) -> Stop:
-        """Where it stands, for a GDB that asks."""
-        return self.here(self._crash or SIGNAL_TRAP)
+        """Where it stands, for a GDB that asks. GDB 13.1 announces this one where the last stop of the session before
+        was without a reason, as those of commands are; a SIGTRAP would puzzle its user."""
+        return self.here(self._crash or SIGNAL_NONE)
 
     def here(self, signal: int, reasons: tuple[tuple[str, str], ...] = ()) -> Stop:
         """A stop at the current place."""
@@ -160,16 +161,7 @@ class Navigator:
             # What was built at the last stop does not hold what happens now.
             self.timeline.close()
             self.timeline = None
-        words = []
-        for action in actions:
-            word = "s" if action.step else "c"
-            if action.signal:
-                word = f"{word.upper()}{action.signal:02x}"
-            named = action.thread is not None and action.thread.exact
-            # Of two actions for all threads the last wins: a signal is for the thread that got it.
-            words.append(f"{word}:{self._acting(action):x}" if named or action.signal or action.step else word)
-            if action.signal and not named and not action.step:
-                words.append("c")
+        words = resume_words(actions, self._acting)
         stop = debuggee.run_live(*self._wishes(actions), words, self.points.held)
         if stop.ended:
             self.finished = True
@@ -279,7 +271,8 @@ class Navigator:
         self._crash = 0
         self.approximate = leaf.moment != moment
         if not self.virtual_pid:
-            self.virtual_pid = min(debuggee.views().values(), key=lambda view: view.index).recorded_tid
+            first = min(debuggee.views().values(), key=lambda view: view.index, default=None)
+            self.virtual_pid = debuggee.virtual(first.tid if first else debuggee.turn())
 
     def _land_at_end(self, progress: Progress | None = None) -> None:
         """At the end of time; of a program that crashed, at the crash, which lies behind its last operation."""
@@ -317,9 +310,10 @@ class Navigator:
         if old is not None and old is not self.live:
             with contextlib.suppress(GdbrrError):  # a gdbserver that is gone has nothing to kill
                 old.upstream.kill()
+            # One that did not answer ends here: a leaf that is still traced could not be reaped.
+            self.pool.give(old.upstream)
             if old.leaf is not None:
                 old.leaf.drop()
-            self.pool.give(old.upstream)
 
     # ------------------------------------------------------------ the live process
 
@@ -359,9 +353,15 @@ class Navigator:
     # ------------------------------------------------------------ ends
 
     def recover(self) -> None:
-        """After a failure: where a gdbserver went down and took its leaf along, stand again where that had started."""
-        if self.current is not None and not self.current.upstream.alive and not self.recording:
-            self.land(self._landed or self._timeline().start)
+        """After a failure: stand still. A leaf whose gdbserver went down or was left running is replaced."""
+        if self.current is None:
+            return
+        upstream = self.current.upstream
+        if not self.recording:
+            if upstream.running or not upstream.alive:
+                self.land(self._landed or self._timeline().start)
+        elif upstream.running and upstream.alive:
+            self._live_stop = self._arrive(self.current, self.current.halt())
 
     def restart(self, progress: Progress | None = None) -> Stop:
         if self.timeline is None:

@@ -14,9 +14,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp import calls, stop
+from gdbrr.rsp import bug, calls, stop
 from gdbrr.rsp import request as rq
 from gdbrr.rsp.debuggee import Debuggee
+from gdbrr.rsp.ids import NoThread
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.navigator import Navigator
@@ -33,10 +34,6 @@ _PASSED_FEATURES = (
 _OWN_FEATURES = ("ReverseContinue+", "ReverseStep+", "QStartNoAckMode+", "vContSupported+", "multiprocess+")
 
 _READ_ONLY = "the past is read-only: registers and memory cannot be changed in a replay"
-
-
-class Over(Exception):
-    """The session has come to its end in good order."""
 
 
 class Proxy:
@@ -68,7 +65,7 @@ class Proxy:
                     self._link.acknowledge = False
                 if isinstance(request, rq.Detach) or (isinstance(request, rq.Kill) and not self._extended):
                     return
-        except (Closed, Over):
+        except Closed:
             return
         finally:
             self.close()
@@ -89,8 +86,10 @@ class Proxy:
             raise
         except GdbrrError as error:
             return error_text(str(error))
-        except KeyError:
-            return b"E03"  # a thread that is not there at this moment
+        except NoThread:
+            return b"E03"
+        except Exception as error:
+            return error_text(str(bug.internal(error)))
 
     def _wait(self, upstream: Upstream) -> Stop:
         """Until UPSTREAM's process stops; meanwhile Ctrl-C goes to it, and the program's output to GDB."""
@@ -336,14 +335,16 @@ class Proxy:
         """What fails leaves everything where it was, with a word on GDB's terminal."""
         try:
             return self._stopped(move(Meter(self._link)))
-        except Closed:
+        except (Closed, NoThread):
             raise
         except Interrupted:
             return self._stopped(self.navigator.here(SIGNAL_INT))
         except GdbrrError as error:
             self._link.console(f"gdbrr: {error}\n")
-            self.navigator.recover()
-            return self._stopped(self.navigator.here(SIGNAL_NONE))
+        except Exception as error:
+            self._link.console(f"gdbrr: {bug.internal(error)}\n")
+        self.navigator.recover()
+        return self._stopped(self.navigator.here(SIGNAL_NONE))
 
     def _stopped(self, where: Stop) -> bytes:
         self._general = 0 if where.ended else where.tid

@@ -64,6 +64,8 @@ class Upstream:
         self._events: list[Event] = []
         self._general = 0
         self._resumed = b""
+        self.running = False
+        """It was told to let its process run and has not reported a stop."""
         self._stopping = False
         self._late = False
         self._gone = False
@@ -89,6 +91,7 @@ class Upstream:
 
     def resume(self, payload: bytes) -> None:
         self._resumed = payload
+        self.running = True
         self._write(frame(payload))
 
     def interrupt(self) -> None:
@@ -108,16 +111,18 @@ class Upstream:
                 if event.kind is Kind.PACKET and event.payload[:1] in (b"T", b"S", b"W", b"X"):
                     stop = stops.parse(expand(event.payload))
                     if stop.signal != SIGNAL_STOP or stop.ended or not (self._stopping or self._late):
+                        self.running = False
                         # The SIGSTOP of an interrupt may still come, when something else stopped the process first.
                         self._late, self._stopping = self._late or self._stopping, False
                         return stop
                     if self._stopping:
-                        self._late = self._stopping = False
+                        self.running = self._late = self._stopping = False
                         return dataclasses.replace(stop, signal=SIGNAL_INT)
                     self._late = False
                     self._write(frame(self._resumed))
                     continue
                 if event.kind is Kind.PACKET and event.payload[:1] == b"E":
+                    self.running = False
                     raise GdbrrError(f"gdbserver could not resume: {event.payload.decode('ascii', 'replace')}")
             ready, _, _ = select.select([self.fd, *watched], [], [])
             for fd in ready:
@@ -169,7 +174,7 @@ class Upstream:
             raise GdbrrError(f"gdbserver cannot attach to process {pid}{self._complaint()}", hint="try: gdbrr doctor")
         self.pid = pid
         self._general = 0
-        self._late = False
+        self._late = self._stopping = self.running = False
         self.inserted.clear()
         if self.layout is None:
             self.layout = Layout.from_xml(self.transfer("features", b"target.xml").decode("utf-8", "replace"))
@@ -194,9 +199,34 @@ class Upstream:
 
     def kill(self) -> None:
         if self.pid and self.alive:
-            self.request(b"vKill;%x" % self.pid)
+            if self.running:
+                self._kill_running()
+            else:
+                self.request(b"vKill;%x" % self.pid)
         self.pid = 0
         self.inserted.clear()
+
+    def _kill_running(self) -> None:
+        """gdbserver listens to nothing but Ctrl-C while its process runs, and reports an end of any kind."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        deadline = time.monotonic() + _QUIET_TIMEOUT
+        while True:
+            while self._events:
+                event = self._events.pop(0)
+                if event.kind is not Kind.PACKET:
+                    continue
+                if event.payload[:1] in (b"W", b"X"):
+                    self.running = False
+                    return
+                if event.payload[:1] in (b"T", b"S"):  # it had stopped before it was killed
+                    self.running = False
+                    self.request(b"vKill;%x" % self.pid)
+                    return
+            left = deadline - time.monotonic()
+            if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                raise GdbrrError("gdbserver does not answer", hint="go back or start again; the demo is unharmed")
+            self._read()
 
     def detach(self) -> None:
         if self.pid and self.alive:

@@ -117,8 +117,10 @@ class Stub:
         if packet.startswith("vAttach"):
             return f"T00{self.thread()}"
         if packet == "?":
-            return f"T05{self.thread()}"
+            return f"T00{self.thread()}"
         if packet == "bc":
+            if os.environ.get("STUB_COMPLAINS"):
+                print("Traceback of the server", file=sys.stderr, flush=True)
             return self.go_back()
         if packet == "qC":
             return f"QC{TIDS[moment['thread']]:x}"

@@ -81,6 +81,16 @@ def test_a_server_that_fails_is_quoted(stage: Stage) -> None:
     assert list((stage.private).iterdir()) == []
 
 
+def test_tracebacks_of_the_server_are_shown_to_those_who_ask(stage: Stage) -> None:
+    complains = {"STUB_COMPLAINS": "1"}
+    assert "Traceback" not in stage.gdb("reverse-continue", "rr-back", env=complains).err
+    shown = stage.gdb("set gdbrr verbose on", "reverse-continue", "rr-back", "rr-when", env=complains).err
+    assert shown.count("Traceback of the server\n") == 2
+    # What was said before anybody asked is not lost.
+    late = stage.gdb("reverse-continue", "set gdbrr verbose on", "rr-when -x", env=complains).err
+    assert late.count("Traceback of the server\n") == 1
+
+
 def test_a_server_that_says_nonsense_is_not_trusted(stage: Stage) -> None:
     error = stage.gdb(env={"STUB_SAYS": "hello"}).err.strip()
     assert error.startswith("rr-replay: the server said b'hello")

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from gdbrr.rsp.live import Session
 from gdbrr.server import Server, pipe_at
-from rsp.fake import FakeLive, FakeTimeline
+from rsp.fake import RECORDED, FakeLive, FakeTimeline, FaultyTimeline
+
+NO_IDS = (0, 0xFFFFFFFF)
 
 
 def main(kind: str, program: str, path: str, slow: str = "0") -> None:
@@ -15,7 +17,10 @@ def main(kind: str, program: str, path: str, slow: str = "0") -> None:
         if kind == "live":
             live = FakeLive(Path(program))
             return Session(live=live, save=live.save, program=program)
-        timeline = FakeTimeline(Path(program))
+        if kind == "faulty":
+            timeline: FakeTimeline = FaultyTimeline(Path(program))
+        else:
+            timeline = FakeTimeline(Path(program), recorded=NO_IDS if kind == "no ids" else RECORDED)
         timeline.slow_search = float(slow)
         timeline.crash = kind == "crash"
         return Session(timeline=timeline, program=program, crashed=timeline.crash)

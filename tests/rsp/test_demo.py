@@ -151,6 +151,17 @@ def test_ids_never_change(demo: Served) -> None:
     assert "New Thread" not in out
 
 
+def test_ids_that_are_none_do_not_reach_gdb(serve: Starter) -> None:
+    """INVARIANT(ids-are-ids): GDB 13.1 aborts on a thread 0 or -1, and a demo can hold anything."""
+    back = ("watch balance", "reverse-continue", "reverse-continue", "thread 1", "backtrace")
+    out = serve("no ids").gdb("info threads", *back, "info threads")
+    assert "internal-error" not in out
+    assert re.search(r"^#\d .*main \(\)", out, re.MULTILINE)
+    threads = re.findall(r"Thread (\d+\.\d+)", out)
+    assert len(set(threads)) == 2
+    assert all(int(number) > 1 << 30 for thread in threads for number in thread.split("."))
+
+
 def test_a_program_that_crashed_stands_at_its_crash(serve: Starter) -> None:
     # GIVEN a demo whose last segment ends in a fault, WHEN GDB connects, goes to the start and comes forward again
     start = ("python ask(verb='arm', where='start')", "reverse-continue", "continue", "continue")

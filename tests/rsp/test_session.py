@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -30,7 +31,7 @@ def test_features(demo: Served) -> None:
 
 
 def test_ids_and_lists(client: Client) -> None:
-    assert client.ask(b"?").startswith(b"T05")
+    assert client.ask(b"?").startswith(b"T00")
     assert client.ask(b"qC") == b"QCp1b59.1b5a"
     assert client.ask(b"qfThreadInfo") == b"mp1b59.1b59,p1b59.1b5a"
     assert client.ask(b"qsThreadInfo") == b"l"
@@ -79,7 +80,7 @@ def test_what_is_refused_and_what_is_not_understood(client: Client) -> None:
     assert client.ask(b"X404040,0:") == b"OK"
     assert client.ask(b"qGdbrr:zz") == b""
     assert "error" in json.loads(from_hex(client.ask(b"qGdbrr:" + to_hex("{}"))))
-    assert client.ask(b"?").startswith(b"T05")
+    assert client.ask(b"?").startswith(b"T00")
 
 
 def test_a_thread_named_for_stepping_backwards(client: Client) -> None:
@@ -156,6 +157,26 @@ def test_interrupting_a_process_that_runs() -> None:
         process.wait()
 
 
+def test_killing_a_process_that_runs() -> None:
+    """gdbserver hears nothing while its process runs: a request would take all the time that an answer may take."""
+    process = subprocess.Popen(["sleep", "1000"])
+    upstream = Upstream()
+    try:
+        for _ in range(2):
+            upstream.attach(process.pid, Told())
+            upstream.resume(b"vCont;c")
+            started = time.monotonic()
+            upstream.kill()
+            assert process.wait(10) == -signal.SIGKILL
+            assert time.monotonic() - started < 10
+            # AND it is good for the next one
+            process = subprocess.Popen(["sleep", "1000"])
+    finally:
+        upstream.close()
+        process.kill()
+        process.wait()
+
+
 def test_attaching_to_nothing_says_so() -> None:
     upstream = Upstream()
     try:
@@ -184,6 +205,26 @@ def children(pid: int, name: str) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         pids = [int(word) for word in file.read().split()]
     return [each for each in pids if Path(f"/proc/{each}/comm").read_text().strip() == name]
+
+
+def test_a_mistake_in_the_server_ends_one_command_and_not_the_session(serve: Starter) -> None:
+    served = serve("faulty")
+    served.complains = r"in previous\n.*\nZeroDivisionError: previous\n(.*\n)+ZeroDivisionError: epochs"
+    client = Client(served)
+    client.ask(b"qSupported:multiprocess+;swbreak+")
+    before = client.ask(b"g")
+    # WHEN something is wrong in a move: a word on the terminal, and it stays where it was
+    client.send(b"bs")
+    assert b"internal error: ZeroDivisionError: previous" in from_hex(client.reply()[1:])
+    assert client.reply().startswith(b"T00")
+    assert client.ask(b"g") == before
+    # WHEN something is wrong in the answer to a question: an error
+    answer = json.loads(from_hex(client.ask(b"qGdbrr:" + to_hex('{"verb":"epochs"}'))))
+    assert answer["error"] == "internal error: ZeroDivisionError: epochs"
+    assert "verbose" in answer["hint"]
+    # THEN the session goes on
+    assert client.ask(b"bc").startswith(b"T05replaylog:begin")
+    client.close()
 
 
 def test_only_this_user_can_connect(demo: Served) -> None:

@@ -1,0 +1,48 @@
+"""How the threads and the code of one process are known to GDB.
+
+Runs in: the server. May call: gdbrr.timeline.model, /proc of the process.
+Owns: the ids that GDB sees.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from gdbrr.timeline.model import ThreadView
+
+_LAST_ID = 1 << 30
+"""The greatest id that is taken from a demo: Linux gives none above 2^22, and GDB has 31 bits."""
+
+
+class NoThread(KeyError):
+    """A thread that is not in the process at this moment."""
+
+
+def ids_of(views: Sequence[ThreadView]) -> dict[int, int]:
+    """The ids GDB sees, by kernel id: those of the recording, where they are ids.
+
+    INVARIANT(ids-are-ids): a demo is not trusted, and GDB 13.1 aborts on a thread 0 or -1 and on two of one id. What
+    is none, or another's already, is replaced by a number made of the thread's index alone, so that it never changes.
+    """
+    ids: dict[int, int] = {}
+    taken: set[int] = set()
+    for view in sorted(views, key=lambda view: view.index):
+        wanted = view.recorded_tid
+        if not 0 < wanted <= _LAST_ID or wanted in taken:
+            wanted = _LAST_ID + 1 + view.index
+        taken.add(wanted)
+        ids[view.tid] = wanted
+    return ids
+
+
+def executable_ranges(pid: int, name: re.Pattern[str]) -> list[tuple[int, int]]:
+    """Where the code of a mapped object lies."""
+    ranges = []
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            fields = line.rstrip("\n").split(None, 5)
+            if len(fields) == 6 and "x" in fields[1] and name.search(fields[5]):
+                start, end = fields[0].split("-")
+                ranges.append((int(start, 16), int(end, 16)))
+    return ranges
