@@ -74,9 +74,7 @@ def run(
         end_session(process.pid)
         process.wait()
     status = process.returncode if process.returncode >= 0 else 128 - process.returncode
-    return Result(
-        words, status, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - start
-    )
+    return Result(words, status, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - start)
 
 
 def surroundings() -> dict[str, str]:
@@ -115,6 +113,4 @@ def gdbrr(
 ) -> Result:
     """The checkout's own command, under the Python that runs the tests."""
     path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-    return run(
-        sys.executable, "-m", "gdbrr", *words, limit=limit, cwd=cwd, env={"PYTHONPATH": path, **(env or {})}
-    )
+    return run(sys.executable, "-m", "gdbrr", *words, limit=limit, cwd=cwd, env={"PYTHONPATH": path, **(env or {})})

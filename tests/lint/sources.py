@@ -48,16 +48,12 @@ def matches(path: Path, pattern: str) -> bool:
 
 def python_files(*folders: str) -> list[Path]:
     tops = [ROOT / folder for folder in folders]
-    return [
-        path for path in project_files() if path.suffix == ".py" and any(path.is_relative_to(top) for top in tops)
-    ]
+    return [path for path in project_files() if path.suffix == ".py" and any(path.is_relative_to(top) for top in tops)]
 
 
 def c_files() -> list[Path]:
     return [
-        path
-        for path in project_files()
-        if path.suffix in (".c", ".h", ".S") and path.is_relative_to(ROOT / "preload")
+        path for path in project_files() if path.suffix in (".c", ".h", ".S") and path.is_relative_to(ROOT / "preload")
     ]
 
 

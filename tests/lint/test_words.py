@@ -38,7 +38,7 @@ def test_no_file_holds_them() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    ["# TO" "DO: later", "see /ro" "ot/notes", "'/ho" "me/someone/x'", "http://10.1." "2.3/simple", "--index-" "url x"],
+    ["# TODO: later", "see /root/notes", "'/home/someone/x'", "http://10.1.2.3/simple", "--index-url x"],
 )
 def test_check_sees(line: str) -> None:
     assert complaints(Path("x"), line)
