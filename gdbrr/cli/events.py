@@ -123,5 +123,6 @@ def as_json(event: Event) -> dict[str, Any]:
         "check": event.check,
         "flags": event.flags,
         "stamp": event.stamp,
+        "time": event.time / 1e6 if event.time else None,
         "data": event.data.hex(),
     }

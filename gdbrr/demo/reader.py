@@ -19,6 +19,7 @@ from types import TracebackType
 
 import zstandard
 
+from gdbrr.abi import ffi, lib
 from gdbrr.demo import format as fmt
 from gdbrr.demo.events import Event, Walk
 from gdbrr.demo.facts import Damage, DamagedDemo, End, Epoch, ThreadInfo
@@ -335,11 +336,30 @@ class Demo:
             known = {row["index"]: row for row in self.manifest.get("threads", ())}
             found = []
             for index, count in enumerate(self.operations()):
-                row = known.get(index, {})
+                row = known.get(index) or self._started_as(index)
                 size = self._streams[index].bytes if index in self._streams else 0
                 found.append(ThreadInfo(index, count, size, row.get("recorded_tid"), row.get("parent")))
             self._threads = tuple(found)
         return self._threads
+
+    def _started_as(self, index: int) -> dict[str, int]:
+        """What a thread's first event says about it: its id in the recording, and who made it."""
+        known = self._streams.get(index)
+        if known is None or self.format[0] < 2:
+            return {}
+        event, last = ffi.new("struct gr_event *"), ffi.new("uint64_t *", self.block(known.number[0]).base)
+        try:
+            raw = self.raw(known.number[0])
+        except BadBlock:
+            return {}  # whoever reads the thread's events is told
+        if not lib.gr_event_decode(ffi.from_buffer(raw), len(raw), event, last) or event.kind != lib.GR_OP_START:
+            return {}
+        row = {"recorded_tid": event.result} if 0 < event.result < 1 << 31 else {}
+        if index == 0:
+            row["parent"] = -1
+        elif event.check < index:
+            row["parent"] = event.check
+        return row
 
     @property
     def epochs(self) -> tuple[Epoch, ...]:
