@@ -37,6 +37,20 @@ class Event(NamedTuple):
     """Microseconds since the start of the recording; 0 where nobody looked."""
 
 
+def started_as(index: int, raw: bytes, base: int) -> dict[str, int]:
+    """What the first event in a thread's stream says about it: its id in the recording, and who made it."""
+    event = ffi.new("struct gr_event *")
+    took = lib.gr_event_decode(ffi.from_buffer(raw), len(raw), event, ffi.new("uint64_t *", base))
+    if not took or event.kind != lib.GR_OP_START:
+        return {}
+    row = {"recorded_tid": event.result} if 0 < event.result < 1 << 31 else {}
+    if index == 0:
+        row["parent"] = -1
+    elif event.check < index:
+        row["parent"] = event.check
+    return row
+
+
 class _Cursor:
     """The next events of one thread, from its operation `position` on."""
 

@@ -19,9 +19,8 @@ from types import TracebackType
 
 import zstandard
 
-from gdbrr.abi import ffi, lib
 from gdbrr.demo import format as fmt
-from gdbrr.demo.events import Event, Walk
+from gdbrr.demo.events import Event, Walk, started_as
 from gdbrr.demo.facts import Damage, DamagedDemo, End, Epoch, ThreadInfo
 from gdbrr.demo.format import BadBlock, Block, BlockType
 from gdbrr.demo.manifest import Manifest, parse
@@ -343,23 +342,13 @@ class Demo:
         return self._threads
 
     def _started_as(self, index: int) -> dict[str, int]:
-        """What a thread's first event says about it: its id in the recording, and who made it."""
         known = self._streams.get(index)
         if known is None or self.format[0] < 2:
             return {}
-        event, last = ffi.new("struct gr_event *"), ffi.new("uint64_t *", self.block(known.number[0]).base)
         try:
-            raw = self.raw(known.number[0])
+            return started_as(index, self.raw(known.number[0]), self.block(known.number[0]).base)
         except BadBlock:
             return {}  # whoever reads the thread's events is told
-        if not lib.gr_event_decode(ffi.from_buffer(raw), len(raw), event, last) or event.kind != lib.GR_OP_START:
-            return {}
-        row = {"recorded_tid": event.result} if 0 < event.result < 1 << 31 else {}
-        if index == 0:
-            row["parent"] = -1
-        elif event.check < index:
-            row["parent"] = event.check
-        return row
 
     @property
     def epochs(self) -> tuple[Epoch, ...]:

@@ -188,8 +188,11 @@ static void replay_native(struct gr_call *call, enum gr_action action)
 	}
 	if (action == GR_ACT_IGNORE)
 		call->result = real;
-	else if (real != ev.result)
-		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "another result of a native call");
+	else if (real != ev.result) {
+		char text[128];
+		gr_format(text, sizeof text, "a native call returned %d, while recording %d", real, ev.result);
+		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, text);
+	}
 	gr_fd_update(call, ev.flags);
 }
 
