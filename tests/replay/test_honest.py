@@ -213,15 +213,20 @@ def endless(ops: list[Op]) -> list[Op]:
     return ops
 
 
+def own_loop(place: Path) -> Path:
+    """The program as nobody else runs it."""
+    return Path(shutil.copy(programs.build("honest_loop"), place / "loop"))
+
+
 def test_a_segment_that_does_not_end_is_desynchronised(tmp_path: Path) -> None:
-    demo, _ = recorded(tmp_path, programs.build("honest_loop"))
+    demo, _ = recorded(tmp_path, own_loop(tmp_path))
     result = gdbrr("replay", "--json", alter(demo, tmp_path / "altered.demo", endless), limit=30).expect(EXIT_DESYNC)
     found = json.loads(result.out)
     assert found["verdict"] == "desynchronised" and "without coming to its next operation" in found["problem"]
     assert 2 < found["seconds"] < 20
     if shutil.which("gdb"):
         assert functions(found["stack"]) == ["count_to", "main"]
-    assert not survivors("honest_loop")
+    assert not survivors(tmp_path / "loop")
 
 
 def test_control_without_times_nobody_can_tell(tmp_path: Path) -> None:
@@ -232,18 +237,18 @@ def test_control_without_times_nobody_can_tell(tmp_path: Path) -> None:
             op.time = 0
         return ops
 
-    demo, _ = recorded(tmp_path, programs.build("honest_loop"))
+    demo, _ = recorded(tmp_path, own_loop(tmp_path))
     with pytest.raises(Exception, match="no end within"):
         gdbrr("replay", alter(demo, tmp_path / "altered.demo", timeless), limit=5)
-    assert not survivors("honest_loop")
+    assert not survivors(tmp_path / "loop")
 
 
-def survivors(name: str) -> list[str]:
-    """Processes of a program of ours that still run, in this test's own session or any other."""
+def survivors(program: Path) -> list[str]:
+    """Processes of PROGRAM that still run, in this test's own session or any other."""
     found = []
     for entry in Path("/proc").iterdir():
         try:
-            if entry.name.isdigit() and os.readlink(entry / "exe") == str(programs.build(name)):
+            if entry.name.isdigit() and os.readlink(entry / "exe") == str(program):
                 found.append(entry.name)
         except OSError:
             continue
@@ -253,14 +258,14 @@ def survivors(name: str) -> list[str]:
 @pytest.mark.needs("gdb")
 @pytest.mark.needs("gdbserver")
 def test_a_demo_with_an_endless_segment_can_be_debugged_up_to_it(tmp_path: Path) -> None:
-    demo, _ = recorded(tmp_path, "--set", "epochs.ticks=16", programs.build("honest_loop"))
+    demo, _ = recorded(tmp_path, "--set", "epochs.ticks=16", own_loop(tmp_path))
     altered = alter(demo, tmp_path / "altered.demo", endless)
     words = ["-ex", "rr-when", "-ex", "rr-goto start", "-ex", "rr-when"]
     result = gdbrr("debug", altered, "--", "-batch", *words, limit=50)
     tick = report(altered)["tick"]
     assert f"tick {tick} of {tick} (100%)" in result.out and f"tick 0 of {tick} (0%)" in result.out, result.describe()
     assert f"desynchronised behind tick {tick} of " in result.out
-    assert not survivors("honest_loop")
+    assert not survivors(tmp_path / "loop")
 
 
 @pytest.mark.parametrize("change", [unlock_dropped, write_check])

@@ -188,7 +188,7 @@ def test_the_program_does_not_outlive_it(number: signal.Signals, endless: Path) 
 
 def test_progress_is_shown_on_a_terminal_and_goes_away(endless: Path) -> None:
     with Terminal(*GDBRR, "replay", "--quiet", endless) as terminal:
-        terminal.wait_for("gdbrr: replaying, tick 3 of 14 (21%)")
+        terminal.wait_for("gdbrr: replaying, tick 3 of ")
         terminal.type("\x03")
         assert terminal.wait() == 130
         assert terminal.seen.replace(b"^C", b"").endswith(b"\r\033[K")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ def test_a_signal_during_the_start_is_handed_on(tmp_path: Path, monkeypatch: pyt
 
     def and_a_signal(*args: Any) -> int:
         pid = launch(*args)
+        while not args[2].c.started:  # the control page
+            time.sleep(0.001)
         os.kill(os.getpid(), signal.SIGTERM)
         return pid
 
