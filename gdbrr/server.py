@@ -29,6 +29,8 @@ from gdbrr.timeline.model import Progress, ThreadView, Timeline
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
     from gdbrr.launch.live import LiveRecording
+    from gdbrr.timeline.timeline import DemoTimeline
+    from gdbrr.timeline.worker import Desynchronised
 
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
 """What a program brings on itself by an instruction, and again in a replay."""
@@ -48,6 +50,11 @@ def demo_session(path: Path, trust: bool = False) -> Session:
     from gdbrr.timeline.timeline import open_demo
 
     timeline = open_demo(path, trust=trust)
+    try:
+        cut = timeline.settle()
+    except BaseException:
+        timeline.close()
+        raise
     manifest = timeline.demo.manifest
     end = manifest.get("end", {})
 
@@ -61,8 +68,16 @@ def demo_session(path: Path, trust: bool = False) -> Session:
         timeline=timeline,
         save=save,
         program=str(manifest.get("program", "")),
-        crashed=end.get("kind") == "signal" and end.get("value") in _FAULTS,
+        note=_note(timeline, cut),
+        crashed=not cut and end.get("kind") == "signal" and end.get("value") in _FAULTS,
     )
+
+
+def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:
+    """What differs from the recording, for every line that tells where one is."""
+    if cut:
+        return f"desynchronised behind tick {cut.tick} of {timeline.demo.ticks}"
+    return f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
 
 
 def live_session(argv: Sequence[str], profile: Profile) -> Session:

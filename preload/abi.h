@@ -97,7 +97,7 @@ struct gr_thread_pub {
 	uint32_t tid;         // kernel id in this process
 	uint32_t recorded_tid; // kernel id in the recording
 	uint32_t op;          // enum gr_op it stands at
-	uint32_t pad;
+	uint32_t parent;      // index of the thread that made it
 	uint64_t tick;        // tick whose segment the thread runs (its newest finished operation); ~0 before the first
 	uint64_t ops;         // operations finished
 	struct gr_regs shown; // the program's registers at the call of the operation; valid unless RUNNING
@@ -116,6 +116,15 @@ struct gr_panic {
 	uint64_t want_object, got_object;
 	uint64_t pc, sp;
 	char text[GR_PANIC_TEXT];
+};
+
+// Output that differs although every constraint of the demo was kept.
+struct gr_soft {
+	uint64_t count; // writes to the program's output with other contents than recorded
+	uint64_t tick;  // the first one
+	uint64_t want_len, got_len;
+	uint32_t thread;
+	uint32_t fd; // 1 or 2
 };
 
 enum gr_panic_code { GR_PANIC_NONE, GR_PANIC_REFUSED, GR_PANIC_DESYNC, GR_PANIC_BUG, GR_PANIC_LOG_FULL };
@@ -146,6 +155,7 @@ enum gr_cmd {
 #define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot stops
 #define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area
 #define GR_SLOT_TRACED 16  // points are debug registers set by a tracer, not perf events
+#define GR_SLOT_HOLD_PANIC 32 // at a panic wait for GR_CMD_DIE, so that the process can be looked at
 
 enum gr_point_kind { GR_POINT_WRITE, GR_POINT_ACCESS, GR_POINT_EXEC, GR_POINT_CHANGE };
 
@@ -184,10 +194,11 @@ struct gr_slot {
 	struct gr_point point[GR_WATCHES];
 	struct gr_regs match;  // executes at match.rip count as stop only with equal registers, when match_on
 	uint32_t match_on;
-	uint32_t pad;
+	uint32_t echo_error;   // errno of the write that ended the program's output (GR_SLOT_ECHO); 0 as long as it goes on
 	uint64_t trace_len;    // pcs in the trace area (may exceed GR_TRACE_MAX: it is a ring)
 	uint64_t hits;         // hits so far; hit[] is a ring of the newest
 	struct gr_hit hit[GR_HITS];
+	struct gr_soft soft;
 	struct gr_panic panic;
 };
 
@@ -205,6 +216,7 @@ struct gr_ctl {
 	uint64_t units;      // next free unit of the log
 	uint32_t threads;    // next thread index
 	uint32_t started;    // the constructor has run
+	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap
 	uint64_t trace[GR_TRACE_MAX];
 	struct gr_slot slot[GR_SLOTS];

@@ -149,6 +149,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
 		gr_ctl->threads = 1;
+		gr_ctl->time_base = gr_time_now();
 		for (int fd = 0; fd < 3; fd++)
 			standard_fds[fd] = gr_fd_probe(fd);
 	} else {

@@ -41,7 +41,7 @@ enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOU
 struct options {
 	const char *ctl, *data, *env_file, *exe, *cwd, *stack_limit, *ignored, *blocked;
 	uint8_t random[16];
-	bool has_random, stop, die_with_parent, session, no_core;
+	bool has_random, stop, die_with_parent, session, no_terminal, no_core;
 	char **argv;
 };
 
@@ -78,7 +78,7 @@ static _Noreturn void usage(const char *what)
 {
 	refuse(EXIT_USAGE,
 		"usage: gdbrr-launch --ctl FILE --data FILE --env-file FILE [--exe FILE] [--random HEX32] [--cwd DIR]\n"
-		"                    [--ignored HEX] [--blocked HEX] [--stack-limit BYTES|unlimited] [--stop] [--session] [--die-with-parent] [--no-core]\n"
+		"                    [--ignored HEX] [--blocked HEX] [--stack-limit BYTES|unlimited] [--stop] [--session|--no-terminal] [--die-with-parent] [--no-core]\n"
 		"                    -- PROGRAM [ARG...]",
 		"%s", what);
 }
@@ -105,6 +105,10 @@ static void options_parse(int argc, char **argv, struct options *ret)
 		}
 		if (!strcmp(name, "--session")) {
 			ret->session = true;
+			continue;
+		}
+		if (!strcmp(name, "--no-terminal")) {
+			ret->no_terminal = true;
 			continue;
 		}
 		if (!strcmp(name, "--no-core")) {
@@ -266,6 +270,8 @@ static _Noreturn void child_run(const struct options *opt, char **env, pid_t con
 	int err = 0;
 	if (opt->session && (setsid() < 0 || ioctl(0, TIOCSCTTY, 0) < 0))
 		err = -errno;
+	if (opt->no_terminal)
+		setsid(); // a group of its own in any case: we are no leader
 	if (!err) {
 		execve(opt->exe, opt->argv, env);
 		err = errno;

@@ -1,21 +1,19 @@
 """The verb `events`: the operations of a demo in total order, one line each. Needs no binary.
 
-Runs in: a command of its own. May call: gdbrr.demo and gdbrr.config.tables, imported when the verb runs.
-Owns: the columns of the table and the keys of its JSON lines.
+Runs in: a command of its own. May call: gdbrr.demo and gdbrr.report.rows.
+Owns: the keys of its JSON lines.
 """
 
 from __future__ import annotations
 
 import argparse
-import errno
 import json
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import preview
 from gdbrr.errors import EXIT_USAGE, GdbrrError
+from gdbrr.report.rows import HEADER, as_line, call_name
 
 if TYPE_CHECKING:
     from gdbrr.demo.events import Event
@@ -29,9 +27,6 @@ examples:
 
 A tick is the place of an operation in the order, as in `rr-goto TICK`.
 """
-
-_HEADER = f"{'tick':>10}  {'thread':>6}  {'operation':<13} {'call':<18} {'result':>14}  {'object':<18}  data"
-_DATA_ROOM = 48
 
 
 def add(subparsers: Any) -> None:
@@ -62,7 +57,7 @@ def main(args: argparse.Namespace) -> int:
         if args.first >= demo.ticks > 0:
             raise GdbrrError(f"there is no tick {args.first}", f"the last one is {demo.ticks - 1}", EXIT_USAGE)
         if not args.json:
-            print(_HEADER)
+            print(HEADER)
         for event in demo.events(args.thread, args.first, None if args.last is None else args.last + 1):
             print(json.dumps(as_json(event)) if args.json else as_line(event))
         if demo.damage:
@@ -71,43 +66,6 @@ def main(args: argparse.Namespace) -> int:
             hint = f"gdbrr info {demo.path} says how much is lost"
             raise GdbrrError(f"{demo.path} is damaged: {reason}; nothing from tick {demo.ticks} on can be read", hint)
     return 0
-
-
-def call_name(event: Event) -> str:
-    """The system call or signal of an operation, by name."""
-    from gdbrr.abi import OPS
-    from gdbrr.config import tables
-
-    op = OPS.get(event.kind, "")
-    if not event.nr:
-        return ""
-    if op.startswith("SYS_"):
-        known = tables.syscall_by_nr().get(event.nr - 1)
-        return known.name if known else f"call {event.nr - 1}"
-    if op in ("FAULT", "SIGNAL"):
-        try:
-            return signal.Signals(event.nr).name
-        except ValueError:
-            return f"signal {event.nr}"
-    return str(event.nr)
-
-
-def result_text(result: int) -> str:
-    """A result as the program saw it; the kernel's errors by name."""
-    if -4095 <= result < 0:
-        return errno.errorcode.get(-result, str(result))
-    return str(result) if abs(result) < 1 << 32 else f"{result & (1 << 64) - 1:#x}"
-
-
-def as_line(event: Event) -> str:
-    from gdbrr.abi import OPS
-
-    op = OPS.get(event.kind, str(event.kind)).lower()
-    result = result_text(event.result) if event.result or op in ("sys_end", "mutex_trylock") else ""
-    thing = (str(event.object) if event.object < 65536 else f"{event.object:#x}") if event.object else ""
-    data = f"{len(event.data)} {preview(event.data, _DATA_ROOM)}" if event.data else ""
-    line = f"{event.tick:>10}  {event.thread:>6}  {op:<13} {call_name(event):<18} {result:>14}  {thing:<18}  {data}"
-    return line.rstrip()
 
 
 def as_json(event: Event) -> dict[str, Any]:
@@ -123,5 +81,6 @@ def as_json(event: Event) -> dict[str, Any]:
         "check": event.check,
         "flags": event.flags,
         "stamp": event.stamp,
+        "time": event.time / 1e6 if event.time else None,
         "data": event.data.hex(),
     }

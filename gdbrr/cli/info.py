@@ -114,6 +114,7 @@ def as_text(demo: Demo) -> Iterator[str]:
     yield _row("made by", f"gdbrr {m['gdbrr']}, engine ABI {m['abi']}, demo format {demo.format[0]}.{demo.format[1]}")
     yield _row("events", f"{size(demo.stream_bytes)} before compression")
     yield from _thread_table(demo)
+    yield from _epoch_table(demo)
     yield from _object_table(m.get("objects", []))
 
 
@@ -129,6 +130,17 @@ def _thread_table(demo: Demo) -> Iterator[str]:
         line = f"  {thread.index:>6}  {thread.operations:>12,}  {size(thread.bytes):>9}"
         yield line + (f"  {tid:>11}  {parent}" if known else "")
     yield from _and_more(len(demo.threads))
+
+
+def _epoch_table(demo: Demo) -> Iterator[str]:
+    if len(demo.epochs) < 2:
+        return
+    yield ""
+    yield f"  {'epoch':>6}  {'from tick':>12}  {'events':>9}  began at"
+    for epoch in demo.epochs[:_ROWS]:
+        began = "-" if epoch.time is None else f"{epoch.time:.3f} s"
+        yield f"  {epoch.index:>6}  {epoch.start:>12,}  {size(epoch.bytes):>9}  {began:>8}"
+    yield from _and_more(len(demo.epochs))
 
 
 def _object_table(objects: list[dict[str, Any]]) -> Iterator[str]:

@@ -66,6 +66,7 @@ def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit status."""
+    _fill_standard()
     words = list(sys.argv[1:] if argv is None else argv)
     try:
         return dispatch(words)
@@ -80,6 +81,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
 
 
+def _fill_standard() -> None:
+    """Where standard input, output or error is closed, nothing else may get its number, and print() finds a file.
+
+    A program that is started does not inherit what is opened here: for it they stay closed.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is its own
+            setattr(sys, name, open(os.devnull, mode))
+
+
 def dispatch(words: list[str]) -> int:
     if words and words[0] in VERBS:
         verbs: Sequence[str] = words[:1]
@@ -87,7 +99,10 @@ def dispatch(words: list[str]) -> int:
         raise unknown_verb(words[0])
     else:
         verbs = VERBS
-    args = build_parser(verbs).parse_args(words or ["--help"])
+    args, unknown = build_parser(verbs).parse_known_args(words or ["--help"])
+    if unknown:
+        what = "option" if unknown[0].startswith("-") else "argument"
+        raise GdbrrError(f"there is no {what} {unknown[0]}", f"try: gdbrr {args.verb} --help", EXIT_USAGE)
     status: int = load(args.verb).main(args)
     sys.stdout.flush()
     return status

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import stat
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,8 +25,13 @@ examples:
   gdbrr record -o crash.demo -p sparse ./game  with a profile; gdbrr profiles lists them
   gdbrr record --set file=native make          files are read again on replay, not kept in the demo
 
-The exit status is the program's own, 128+N when signal N ended it.
+The exit status is the program's own, 128+N when signal N ended it; 127 when there is no such program, 126
+when it cannot be executed. Ctrl-C and the like go to the program; SIGTERM and SIGHUP are handed on to it.
 """
+
+
+MAGIC = b"\x8bGDBRR\r\n"
+"""What a demo begins with: gdbrr.demo.format is not imported, because it brings zstandard along."""
 
 
 def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -75,12 +81,12 @@ def main(args: argparse.Namespace) -> int:
     # Only the first `--` is ours: any other one is the program's.
     argv = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not argv:
-        raise GdbrrError("no program is named", "gdbrr record --help shows examples", EXIT_USAGE)
+        raise GdbrrError("no program is named", "try: gdbrr record --help", EXIT_USAGE)
     _, program = spawn.find_program(argv[0], env, cwd)
     profile = profiles.resolve(args.profile, Path(program), sets_of(args))
     demo = args.output or record.free_name(program, Path())
-    if args.output and demo.is_dir():
-        raise GdbrrError(f"{demo} is a directory", "name the demo's file with -o")
+    if args.output:
+        check_output(demo)
     ending = record.run(record.Request(argv, env, cwd, profile, engine.find()), demo)
     if ending.panic and ending.panic.refused:
         raise record.refusal(ending.panic)
@@ -93,6 +99,21 @@ def main(args: argparse.Namespace) -> int:
     for note in ending.summary.notes:
         print(f"gdbrr: {note}", file=sys.stderr)
     return ending.status
+
+
+def check_output(demo: Path) -> None:
+    """An older demo may be replaced; nothing else is, because a slip (`-o main.c`) must not cost a file."""
+    if demo.is_dir():
+        raise GdbrrError(f"{demo} is a directory", "name the demo's file with -o")
+    if not demo.exists():
+        return
+    try:
+        with open(demo, "rb", opener=lambda path, flags: os.open(path, flags | os.O_NONBLOCK)) as file:
+            is_demo = file.read(len(MAGIC)) in (MAGIC, b"") and stat.S_ISREG(os.fstat(file.fileno()).st_mode)
+    except OSError as error:
+        raise GdbrrError(f"{demo} is in the way: {error.strerror}", "choose another name with -o") from None
+    if not is_demo:
+        raise GdbrrError(f"{demo} is there already and is no demo", "choose another name with -o")
 
 
 def line(demo: Path, summary: Summary) -> str:

@@ -1,22 +1,39 @@
 """The verb `replay`: executes a demo again without a debugger.
 
 Runs in: a command of its own. May call: errors, demo, launch, report.
-Owns: nothing.
+Owns: the progress line, and which exit status tells what.
 """
 
 from __future__ import annotations
 
 import argparse
+import errno
+import os
+import signal
 import sys
+import time
 from pathlib import Path
+
+from gdbrr.cli.words import number
+from gdbrr.errors import GdbrrError
 
 EPILOG = """\
 examples:
-  gdbrr replay crash.demo           same output, same exit status as the recorded run
+  gdbrr replay crash.demo              same output, same exit status as the recorded run
   gdbrr replay --quiet --json x.demo   for scripts: was it synchronised?
 
-The exit status is the recorded one, 125 when the replay is desynchronised.
+The exit status is the recorded one; 125 when the replay is desynchronised, with a report on what
+differs, where, and why perhaps. Other output than recorded, while every operation was kept, is a soft
+desynchronisation: 125 too, unless --soft-ok says that it does not matter.
+
+Progress is shown when standard error is a terminal and the program's output goes elsewhere.
+Ctrl-C ends the replay.
 """
+
+_QUIET_FOR = 1.0
+_PAUSE = 0.2
+_CLEAR = "\r\033[K"
+_BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
 def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -35,26 +52,68 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("--json", action="store_true", help="print how it went as JSON, after the program's output")
     parser.add_argument("--quiet", action="store_true", help="keep the program's output to yourself")
+    parser.add_argument("--soft-ok", action="store_true", help="other output than recorded is no failure")
     parser.add_argument("--trust", action="store_true", help="replay it although somebody else recorded it")
+
+
+class Progress:
+    """One line on standard error, at the tick of a replay, gone again at its end."""
+
+    def __init__(self, ticks: int, quiet: bool) -> None:
+        self._ticks = ticks
+        self._next = time.monotonic() + _QUIET_FOR
+        self._wanted = sys.stderr.isatty() and (quiet or not os.isatty(1))
+        self._shown = False
+
+    def __call__(self, tick: int) -> None:
+        now = time.monotonic()
+        if not self._wanted or now < self._next:
+            return
+        self._next = now + _PAUSE
+        self._shown = True
+        percent = 100 * tick // max(self._ticks, 1)
+        self._write(f"{_CLEAR}gdbrr: replaying, tick {tick:,} of {self._ticks:,} ({percent}%)")
+
+    def clear(self) -> None:
+        if self._shown:
+            self._write(_CLEAR)
+
+    def _write(self, text: str) -> None:
+        sys.stderr.write(text)
+        sys.stderr.flush()
 
 
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
     from gdbrr.launch import record, replay
     from gdbrr.report import divergence
+    from gdbrr.report.evidence import Collector
 
     path = args.demo
     if path.is_dir():
         path = record.finish_left(path)
         print(f"gdbrr: the recording was left unfinished; it is in {path} now", file=sys.stderr)
     with Demo.open(path) as demo:
-        outcome = replay.run(demo, echo=not args.quiet, trust=args.trust)
+        progress, collector = Progress(demo.ticks, args.quiet), Collector(demo, args.trust)
+        try:
+            outcome = replay.run(demo, not args.quiet, args.trust, progress, collector.inspect)
+        finally:
+            progress.clear()
+        if outcome.echo_error == errno.EPIPE:
+            return _BROKEN_PIPE  # the reader has seen enough
+        if outcome.echo_error and not args.json:
+            reason = os.strerror(outcome.echo_error)
+            raise GdbrrError(f"the output cannot be written: {reason}", "make room, or use --quiet")
         if demo.damage:
-            print(f"gdbrr: {demo.path} is damaged, so the replay ends at tick {demo.ticks}", file=sys.stderr)
+            print(
+                f"gdbrr: {demo.path} is damaged ({demo.damage.reason}), so the replay ends behind"
+                f" {number(demo.ticks, 'operation')}",
+                file=sys.stderr,
+            )
+        failed = not outcome.kept or (outcome.soft is not None and not args.soft_ok)
+        found = collector.finish(outcome) if failed and not outcome.echo_error else None
         if args.json:
-            print(divergence.to_json(demo, outcome))
-        if outcome.synchronised:
-            return outcome.status
-        if not args.json:
-            print(divergence.to_text(demo, outcome), file=sys.stderr)
-        return outcome.status
+            print(divergence.to_json(demo, outcome, found))
+        elif failed:
+            print(divergence.to_text(demo, outcome, found), file=sys.stderr)
+        return outcome.status if failed else outcome.program_status

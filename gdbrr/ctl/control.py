@@ -52,6 +52,19 @@ class Panic:
 
 
 @dataclass(frozen=True)
+class Soft:
+    """Output that differed although the demo was kept: how often, and the first time."""
+
+    count: int
+    tick: int
+    thread: int
+    fd: int
+    """1 or 2: where the program's output went at its start."""
+    want_len: int
+    got_len: int
+
+
+@dataclass(frozen=True)
 class PointHit:
     """A hit as the engine logged it; `nth` counts from 1 within its tick."""
 
@@ -105,6 +118,18 @@ class Slot:
     @property
     def panic(self) -> Panic | None:
         return read_panic(self.raw.panic) if self.raw.panic.set else None
+
+    @property
+    def soft(self) -> Soft | None:
+        raw = self.raw.soft
+        if not raw.count:
+            return None
+        return Soft(raw.count, raw.tick, raw.thread, raw.fd, raw.want_len, raw.got_len)
+
+    @property
+    def echo_error(self) -> int:
+        """The errno of the write that ended the program's output; 0 as long as it goes on."""
+        return int(self.raw.echo_error)
 
     def clear(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> None:
         """Make the slot ready for a process that does not exist yet."""

@@ -33,6 +33,22 @@ class Event(NamedTuple):
     flags: int
     stamp: int
     data: bytes
+    time: int = 0
+    """Microseconds since the start of the recording; 0 where nobody looked."""
+
+
+def started_as(index: int, raw: bytes, base: int) -> dict[str, int]:
+    """What the first event in a thread's stream says about it: its id in the recording, and who made it."""
+    event = ffi.new("struct gr_event *")
+    took = lib.gr_event_decode(ffi.from_buffer(raw), len(raw), event, ffi.new("uint64_t *", base))
+    if not took or event.kind != lib.GR_OP_START:
+        return {}
+    row = {"recorded_tid": event.result} if 0 < event.result < 1 << 31 else {}
+    if index == 0:
+        row["parent"] = -1
+    elif event.check < index:
+        row["parent"] = event.check
+    return row
 
 
 class _Cursor:
@@ -47,7 +63,7 @@ class _Cursor:
         self._last = ffi.new("uint64_t *")
         self._used = ffi.new("size_t *")
         self._at = self._left = 0
-        self._batch: list[tuple[int, int, int, int, int, int, int, bytes]] = []
+        self._batch: list[tuple[int, int, int, int, int, int, int, bytes, int]] = []
         self._next = 0
         skip = position - (until[self._which - 1] if self._which else 0)
         self._enter()
@@ -58,7 +74,7 @@ class _Cursor:
                 raise self._broken()
             self._at, self._left = self._used[0], self._left - skip
 
-    def take(self, scratch: Any) -> tuple[int, int, int, int, int, int, int, bytes]:
+    def take(self, scratch: Any) -> tuple[int, int, int, int, int, int, int, bytes, int]:
         if self._next == len(self._batch):
             self._fill(scratch)
         self._next += 1
@@ -94,7 +110,7 @@ class _Cursor:
         for i in range(n):
             e = scratch[i]
             data = bytes(ffi.buffer(e.data, e.len)) if e.len else b""
-            self._batch.append((e.kind, e.nr, e.object, e.result, e.check, e.flags, e.stamp, data))
+            self._batch.append((e.kind, e.nr, e.object, e.result, e.check, e.flags, e.stamp, data, e.time))
         self._next = 0
 
 

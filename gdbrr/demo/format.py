@@ -16,8 +16,10 @@ import zstandard
 
 from gdbrr.errors import GdbrrError
 
-FORMAT = (1, 0)
-"""Major: a reader refuses other ones. Minor: what is new may be skipped."""
+FORMAT = (2, 0)
+"""Major: a reader refuses newer ones. Minor: what is new may be skipped."""
+OLDEST_MAJOR = 1
+"""1: events have no times, and the first one of a thread does not name it."""
 
 MAGIC = b"\x8bGDBRR\r\n"
 FILE_HEADER = struct.Struct("<8sHHI")  # magic, major, minor, crc32 of what stands before
@@ -182,9 +184,9 @@ def check_file_header(data: bytes, path: object) -> tuple[int, int]:
     _, major, minor, crc = FILE_HEADER.unpack(data[: FILE_HEADER.size])
     if zlib.crc32(data[: FILE_HEADER.size - 4]) != crc:
         raise GdbrrError(f"the header of {path} is damaged", hint="copy the demo again from where it was recorded")
-    if major != FORMAT[0]:
+    if not OLDEST_MAJOR <= major <= FORMAT[0]:
         raise GdbrrError(
-            f"{path} has demo format {major}.{minor}, this gdbrr reads {FORMAT[0]}.x",
+            f"{path} has demo format {major}.{minor}, this gdbrr reads up to {FORMAT[0]}.x",
             hint="open it with the gdbrr that recorded it",
         )
     return major, minor

@@ -234,7 +234,7 @@ class _Packer:
         positions = ffi.new("uint64_t[]", self._threads)
         before = bytes(ffi.buffer(positions))
         count, ticks, size = ffi.new("size_t *"), ffi.new("uint64_t *"), ffi.new("uint64_t *")
-        epoch_start = epoch_size = 0
+        epoch_start = epoch_size = epoch_time = 0
         while True:
             last_epoch = len(self.epochs) >= fmt.MAX_EPOCHS - 1
             stop = min(writer.ticks + fmt.ORDER_TICKS, _ALL if last_epoch else epoch_start + epoch_ticks)
@@ -264,8 +264,11 @@ class _Packer:
                 self._progress("packing", size[0] / max(self._bytes, 1))
             full = ticks[0] - epoch_start >= epoch_ticks or size[0] - epoch_size >= epoch_bytes
             if ticks[0] > epoch_start and (over or (full and not last_epoch)):
-                self.epochs.append((epoch_start, size[0] - epoch_size, None))
-                epoch_start, epoch_size = ticks[0], size[0]
+                self.epochs.append((epoch_start, size[0] - epoch_size, epoch_time))
+                # What happened last in front of it: times are coarse, so its own first event may carry none.
+                epoch_start, epoch_size, epoch_time = ticks[0], size[0], lib.gr_merge_time(merge) * 1000
             if over:
                 self.positions = list(positions)
+                if not lib.gr_merge_time(merge):
+                    self.epochs = [(start, size_, None) for start, size_, _ in self.epochs]
                 return

@@ -20,7 +20,7 @@ from types import TracebackType
 import zstandard
 
 from gdbrr.demo import format as fmt
-from gdbrr.demo.events import Event, Walk
+from gdbrr.demo.events import Event, Walk, started_as
 from gdbrr.demo.facts import Damage, DamagedDemo, End, Epoch, ThreadInfo
 from gdbrr.demo.format import BadBlock, Block, BlockType
 from gdbrr.demo.manifest import Manifest, parse
@@ -335,11 +335,20 @@ class Demo:
             known = {row["index"]: row for row in self.manifest.get("threads", ())}
             found = []
             for index, count in enumerate(self.operations()):
-                row = known.get(index, {})
+                row = known.get(index) or self._started_as(index)
                 size = self._streams[index].bytes if index in self._streams else 0
                 found.append(ThreadInfo(index, count, size, row.get("recorded_tid"), row.get("parent")))
             self._threads = tuple(found)
         return self._threads
+
+    def _started_as(self, index: int) -> dict[str, int]:
+        known = self._streams.get(index)
+        if known is None or self.format[0] < 2:
+            return {}
+        try:
+            return started_as(index, self.raw(known.number[0]), self.block(known.number[0]).base)
+        except BadBlock:
+            return {}  # whoever reads the thread's events is told
 
     @property
     def epochs(self) -> tuple[Epoch, ...]:

@@ -26,6 +26,8 @@ def when(status: Mapping[str, Any], thread: int, name: str, code: str) -> str:
         parts.append(code)
     if status.get("approximate"):
         parts.append("approximate")
+    if status.get("note"):
+        parts.append(str(status["note"]))
     return ", ".join(parts)
 
 

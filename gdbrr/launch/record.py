@@ -7,11 +7,13 @@ Owns: NAME.demo.recording/ with its files ctl, log and manifest.json; the keys o
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import resource
 import secrets
 import select
+import shlex
 import shutil
 import signal
 import socket
@@ -125,6 +127,8 @@ class Recording:
         self.stack_limit = spawn.stack_limit()
         self.manifest = self._manifest()
         self.pid = 0
+        self.early: list[int] = []
+        """Signals to hand on that came before there was a process."""
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
@@ -132,7 +136,12 @@ class Recording:
                 f"{directory} is in the way", "it is an unfinished recording; remove it or choose another -o"
             ) from None
         except OSError as error:
-            raise GdbrrError(f"{directory} cannot be made: {error.strerror}", "choose another place with -o") from None
+            place = directory.parent
+            if not place.is_dir():
+                way_out = f"make it with mkdir -p {shlex.quote(str(place))}"
+                raise GdbrrError(f"there is no directory {place}", way_out) from None
+            reason = error.strerror if error.errno != errno.ENOENT else "its file system makes no directories"
+            raise GdbrrError(f"{place} cannot be written: {reason}", "choose another place with -o") from None
         try:
             self.page = self._make_page()
         except BaseException:
@@ -203,6 +212,11 @@ class Recording:
         )
         self.pid = spawn.launch(request.engine, start, self.page, self.directory / "ctl", self.directory / "log")
         return self.pid
+
+    def hand_on(self, number: int) -> None:
+        """Send the program a signal that was meant for it."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def note_objects(self) -> None:
         """Remember what the program has mapped by now, if it still runs."""
@@ -284,6 +298,8 @@ def run(request: Request, demo: Path) -> Ending:
         with _signals_for(recording) as wake:
             recording.inherit_signals()
             recording.start()
+            for number in recording.early:
+                recording.hand_on(number)
             status = recording.end(_await_end(recording, wake))
             panic = recording.panic
             if not (panic and panic.refused):
@@ -308,9 +324,11 @@ def _signals_for(recording: Recording) -> Iterator[socket.socket]:
         pass
 
     def forward(number: int, frame: object) -> None:
+        # INVARIANT(no-signal-lost): the process may run before its id is known here.
         if recording.pid:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(recording.pid, number)
+            recording.hand_on(number)
+        else:
+            recording.early.append(number)
 
     # Handlers, not SIG_IGN, which the program would inherit; and what is ignored already stays so for both.
     wanted: list[tuple[int, Callable[[int, object], None]]] = [

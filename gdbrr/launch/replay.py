@@ -20,17 +20,19 @@ from typing import TYPE_CHECKING, Any
 from gdbrr import abi
 from gdbrr.abi import lib
 from gdbrr.config.profiles import Profile
-from gdbrr.ctl.control import FOREVER, Control, Panic, Slot
+from gdbrr.ctl.control import FOREVER, Control, Panic, ProcessEnded, Slot, Soft
 from gdbrr.demo import image
-from gdbrr.errors import GdbrrError
+from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, record, spawn
+from gdbrr.launch.watchdog import Overdue, Watchdog
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
 
 _REAP_LIMIT = 5.0
 _REAP_PAUSE = 0.0002
+_LOOK = 0.02
 _END_KINDS = {"unknown": 0, "exit": 1, "signal": 2}
 
 
@@ -49,7 +51,8 @@ class Replay:
     profile: Profile
 
     def close(self) -> None:
-        end_process(self.pid)
+        if self.pid:
+            end_process(self.pid)
         self.control.close()
 
 
@@ -64,10 +67,22 @@ class Outcome:
     """Why it counts as desynchronised when no panic says so."""
     started: bool = True
     """Whether the engine came to work at all."""
+    soft: Soft | None = None
+    overdue: Overdue | None = None
+    echo_error: int = 0
+    """The errno for which the program's output, and with it the replay, was given up."""
+    seconds: float = 0.0
+    program_status: int = EXIT_DESYNC
+    """As a shell shows it, when the program came to its end."""
+
+    @property
+    def kept(self) -> bool:
+        """Whether every constraint of the demo was kept."""
+        return self.panic is None and not self.problem and not self.echo_error
 
     @property
     def synchronised(self) -> bool:
-        return self.panic is None and not self.problem
+        return self.kept and self.soft is None
 
 
 def check_trust(demo: Demo, profile: Profile) -> None:
@@ -139,6 +154,7 @@ def start(
     stdio: tuple[int, int, int] | None = None,
     trust: bool = False,
     final_thread: int = 0xFFFFFFFF,
+    no_terminal: bool = False,
 ) -> Replay:
     """Start the demo's program; it stands in front of STOP_TICK when slot 0 answers."""
     manifest = demo.manifest
@@ -175,6 +191,7 @@ def start(
             stack_limit=manifest.get("limits", {}).get("stack", [spawn.stack_limit()])[0],
             die_with_parent=True,
             no_core=True,
+            no_terminal=no_terminal,
             stdio=stdio,
             ignored=signals[0],
             blocked=signals[1],
@@ -200,24 +217,67 @@ def end_process(pid: int) -> None:
             time.sleep(_REAP_PAUSE)
 
 
-def run(demo: Demo, echo: bool = True, trust: bool = False, poll: Callable[[int], None] | None = None) -> Outcome:
-    """Replay the whole demo without a debugger."""
-    replay = start(demo, flags=lib.GR_SLOT_ECHO if echo else 0, trust=trust)
+def run(
+    demo: Demo,
+    echo: bool = True,
+    trust: bool = False,
+    poll: Callable[[int], None] | None = None,
+    inspect: Callable[[Replay, Outcome], None] | None = None,
+) -> Outcome:
+    """Replay the whole demo without a debugger. INSPECT may look at a process that could not go on before it dies."""
+    flags = lib.GR_SLOT_HOLD_PANIC | (lib.GR_SLOT_ECHO if echo else 0)
+    began = time.monotonic()
+    replay = start(demo, flags=flags, trust=trust, no_terminal=True)
     try:
+        watchdog = Watchdog(demo, replay.pid)
         while True:
-            pid, status = os.waitpid(replay.pid, os.WNOHANG)
-            if pid:
+            state, now = replay.slot.state, time.monotonic()
+            ended, status = os.waitpid(replay.pid, 0 if state == lib.GR_S_ENDED else os.WNOHANG)
+            panic, tick, soft = replay.slot.panic, replay.slot.tick, replay.slot.soft
+            if state == lib.GR_S_PANIC and panic:
+                outcome = Outcome(EXIT_DESYNC, tick, panic, soft=soft, seconds=now - began)
+                break
+            if replay.slot.echo_error:
+                outcome = Outcome(EXIT_ERROR, tick, None, soft=soft, echo_error=replay.slot.echo_error)
+                break
+            if ended:
+                replay.pid = 0  # reaped: the number may be somebody else's by now
+                code = os.waitstatus_to_exitcode(status)
+                problem = _problem(replay, demo, code)
+                shown = EXIT_DESYNC if problem or soft else _shell_status(code)
+                started = bool(replay.control.raw.started)
+                return Outcome(
+                    shown, tick, None, problem, started, soft, seconds=now - began, program_status=_shell_status(code)
+                )
+            overdue = watchdog.look(tick, now)
+            if overdue:
+                problem = (
+                    f"thread {overdue.thread} has run {overdue.spent:.1f} s behind tick {overdue.tick} without coming"
+                    f" to its next operation; while recording that took {overdue.recorded:.2f} s"
+                )
+                outcome = Outcome(EXIT_DESYNC, tick, None, problem, soft=soft, overdue=overdue, seconds=now - began)
                 break
             if poll:
-                poll(replay.slot.tick)
-            replay.slot.nap(0.02)
-        code = os.waitstatus_to_exitcode(status)
-        panic = replay.slot.panic
-        if panic:
-            return Outcome(125, replay.slot.tick, panic)
-        problem = _problem(replay, demo, code)
-        started = bool(replay.control.raw.started)
-        return Outcome(125 if problem else _shell_status(code), replay.slot.tick, None, problem, started)
+                poll(tick)
+            replay.slot.nap(_LOOK)
+        if inspect:
+            inspect(replay, outcome)
+        return outcome
+    finally:
+        replay.close()
+
+
+@contextlib.contextmanager
+def standing_at(demo: Demo, tick: int, trust: bool, limit: float) -> Iterator[Replay | None]:
+    """A replay that stands in front of TICK, or None when it did not get there within LIMIT seconds."""
+    flags = lib.GR_SLOT_HOLD_PANIC | lib.GR_SLOT_HOLD_END
+    replay = start(demo, flags=flags, stop_tick=tick, trust=trust, no_terminal=True)
+    try:
+        try:
+            state = replay.slot.wait((lib.GR_S_STANDING, lib.GR_S_ENDED), timeout=limit)
+        except ProcessEnded:
+            state = lib.GR_S_EMPTY
+        yield replay if state in (lib.GR_S_STANDING, lib.GR_S_ENDED) else None
     finally:
         replay.close()
 

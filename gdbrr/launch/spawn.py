@@ -40,6 +40,8 @@ class Start:
     die_with_parent: bool = False
     session: bool = False
     """Give it a session of its own with descriptor 0 as its terminal."""
+    no_terminal: bool = False
+    """Keep it away from the signals of the terminal (Ctrl-C) whatever its descriptors are."""
     stdio: tuple[int, int, int] | None = None
     ignored: int = 0
     """Signals it starts with ignored, as bits from signal 1 on."""
@@ -98,6 +100,7 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
         words += ["--cwd", start.cwd] if start.cwd else []
         words += ["--stop"] if start.stop else []
         words += ["--session"] if start.session else []
+        words += ["--no-terminal"] if start.no_terminal else []
         words += ["--no-core"] if start.no_core else []
         words += ["--die-with-parent"] if start.die_with_parent else []
         status = _run([*words, "--", *start.argv], start.stdio)

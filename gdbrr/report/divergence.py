@@ -1,6 +1,6 @@
 """The report on a replay that did not keep to its demo: what, where, why perhaps, and what to do next.
 
-Runs in: commands outside GDB. May call: errors, demo, config, launch; addr2line where it is installed.
+Runs in: commands outside GDB. May call: errors, demo, config, launch; what gdbrr.report.evidence found.
 Owns: the wording of the report and the keys of its JSON.
 """
 
@@ -9,71 +9,169 @@ from __future__ import annotations
 import json
 import os
 import shlex
-import shutil
-import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.abi import OPS, lib
+from gdbrr.abi import OPS
 from gdbrr.config import tables
-from gdbrr.launch import host
+from gdbrr.report import causes
+from gdbrr.report.evidence import ROWS, Evidence, where
+from gdbrr.report.rows import HEADER, as_line
+from gdbrr.report.words import printable
 
 if TYPE_CHECKING:
+    from gdbrr.demo.events import Event
     from gdbrr.demo.reader import Demo
     from gdbrr.launch.replay import Outcome
+    from gdbrr.report.stacks import Frame
 
 _CONTEXT = 10
-_PATIENCE = 20.0
+_SHOWN = 12
+_OUTPUTS = {1: "standard output", 2: "standard error"}
 
 
-def to_json(demo: Demo, outcome: Outcome) -> str:
-    """One object: synchronised or not, and everything that the text says."""
+def verdict(outcome: Outcome) -> str:
+    """synchronised, soft, desynchronised, refused, failed (a fault of gdbrr) or unwritten."""
     panic = outcome.panic
+    if outcome.echo_error:
+        return "unwritten"
+    if panic and not panic.desynchronised:
+        return "refused" if panic.refused else "failed"
+    if not outcome.kept:
+        return "desynchronised"
+    return "soft" if outcome.soft else "synchronised"
+
+
+def to_json(demo: Demo, outcome: Outcome, found: Evidence | None = None) -> str:
+    """One object: synchronised or not, and everything that the text says."""
+    panic, soft = outcome.panic, outcome.soft
     report: dict[str, Any] = {
         "demo": str(demo.path),
+        "verdict": verdict(outcome),
         "synchronised": outcome.synchronised,
         "status": outcome.status,
+        "recorded_end": {"kind": demo.end.kind, "value": demo.end.value},
+        "complete": demo.complete,
         "ticks": outcome.ticks,
         "of": demo.ticks,
-    }
-    if not outcome.synchronised:
-        report["problem"] = panic.text if panic else outcome.problem
-        report["objects_that_differ"] = [path for path, _, _ in differing_objects(demo)]
-        report["cause"] = likely_cause(demo, outcome)
-        report["next"] = next_command(demo, outcome)
+        "seconds": round(outcome.seconds, 3),
+        "soft": soft
+        and {
+            "count": soft.count, "tick": soft.tick, "thread": soft.thread, "output": _OUTPUTS.get(soft.fd),
+            "recorded_bytes": soft.want_len, "bytes": soft.got_len,
+        },
+    }  # fmt: skip
+    if outcome.echo_error:
+        report["problem"] = f"the output cannot be written: {os.strerror(outcome.echo_error)}"
+    elif not outcome.synchronised:
+        found = found or Evidence()
+        report["problem"] = problem(demo, outcome)
+        report["objects_that_differ"] = [path for path, _, _ in causes.differing_objects(demo)]
+        report["causes"] = [
+            {"what": cause.what, "advice": cause.advice}
+            for cause in causes.likely(demo, outcome, found.rows, found.opened)
+        ]
+        report["next"] = next_command(demo, outcome, found)
+        at = where(outcome)
+        if at:
+            report["tick"], report["thread"] = at
+        report["run"] = found.run
+        report["call"] = found.call or None
+        report["stack"] = [frame.as_json() for frame in found.stack]
+        report["agreed"] = found.agreed
+        report["agreed_stack"] = [frame.as_json() for frame in found.agreed_stack]
+        report["recorded_operations"] = [_row(event) for event in found.rows[-ROWS:]]
     if panic:
-        report["thread"] = panic.thread
-        report["tick"] = panic.tick
         report["demo_holds"] = operation(panic.want_op, panic.want_nr, panic.want_object)
         report["program_did"] = operation(panic.got_op, panic.got_nr, panic.got_object)
-        report["where"] = place(demo, panic.pc)
     return json.dumps(report)
 
 
-def to_text(demo: Demo, outcome: Outcome) -> str:
-    return "\n".join(_lines(demo, outcome))
+def to_text(demo: Demo, outcome: Outcome, found: Evidence | None = None) -> str:
+    return "\n".join(_lines(demo, outcome, found or Evidence()))
 
 
-def _lines(demo: Demo, outcome: Outcome) -> Iterator[str]:
-    panic = outcome.panic
-    if panic is None:
-        yield f"gdbrr replay: {demo.path} is desynchronised: {outcome.problem}."
-    elif panic.desynchronised:
+def problem(demo: Demo, outcome: Outcome) -> str:
+    """What went wrong, as the end of a sentence."""
+    panic, soft = outcome.panic, outcome.soft
+    if panic:
+        return panic.text
+    if outcome.problem:
+        return outcome.problem
+    if not soft:
+        return ""
+    other = "other text" if soft.want_len == soft.got_len else f"{soft.got_len} bytes instead of {soft.want_len}"
+    times = "once" if soft.count == 1 else f"{soft.count} times, first"
+    return f"the program wrote other output than recorded, {times} at tick {soft.tick}: {other} to {_OUTPUTS[soft.fd]}"
+
+
+def _lines(demo: Demo, outcome: Outcome, found: Evidence) -> Iterator[str]:
+    panic, soft = outcome.panic, outcome.soft
+    what = problem(demo, outcome)
+    if panic and not panic.desynchronised:
+        yield f"gdbrr replay: {demo.path} cannot be replayed from tick {panic.tick} of {demo.ticks} on: {what}."
+    elif panic:
         yield (
             f"gdbrr replay: {demo.path} is desynchronised at tick {panic.tick} of {demo.ticks},"
-            f" in thread {panic.thread}: {panic.text}."
+            f" in thread {panic.thread}: {what}."
         )
+    elif outcome.problem:
+        yield f"gdbrr replay: {demo.path} is desynchronised: {what}."
     else:
-        yield f"gdbrr replay: {demo.path} cannot be replayed from tick {panic.tick} of {demo.ticks} on: {panic.text}."
+        yield f"gdbrr replay: {demo.path} is softly desynchronised: {what}."
+        yield "  The order of its operations was kept to the end."
+    at = where(outcome)
+    if at and found.run and found.run[0] < found.run[1] and len(demo.threads) > 1:
+        yield f"  in the run        ticks {found.run[0]} to {found.run[1]}, all of thread {at[1]}"
     if panic and panic.want_op:
         yield f"  the demo holds    {operation(panic.want_op, panic.want_nr, panic.want_object)}"
         yield f"  the program did   {operation(panic.got_op, panic.got_nr, panic.got_object)}"
-    if panic and panic.pc:
-        yield f"  at                {place(demo, panic.pc)}"
-    for path, recorded, here in differing_objects(demo):
-        yield f"  not as recorded   {path} (build-id {recorded[:12]}, here {here[:12] or 'none'})"
-    yield f"  likely cause      {likely_cause(demo, outcome)}"
-    yield f"  next              {next_command(demo, outcome)}"
+        if found.call:
+            yield f"                    {found.call}"
+    if soft and not outcome.kept:
+        yield f"  before that       {soft.count} write(s) with other contents, first at tick {soft.tick}"
+    yield from _stack("the program was here", found.stack)
+    if found.rows:
+        yield ""
+        yield f"  the demo's last operations of thread {found.rows[-1].thread} up to there"
+        yield HEADER
+        yield from (as_line(row) for row in found.rows[-ROWS:])
+    if found.agreed_stack:
+        yield from _stack(f"its last call that is as recorded, at tick {found.agreed}", found.agreed_stack)
+    yield from (f"  note              {note}" for note in found.notes)
+    yield ""
+    for path, recorded, here in causes.differing_objects(demo):
+        yield f"  not as recorded   {printable(path)} (build-id {recorded[:12]}, here {here[:12] or 'none'})"
+    for number, cause in enumerate(causes.likely(demo, outcome, found.rows, found.opened)):
+        yield f"  {'' if number else 'likely causes':<17} {number + 1}. {printable(cause.what)}"
+        if cause.advice:
+            yield f"  {'':<17}    {cause.advice}"
+    for number, command in enumerate(next_commands(demo, outcome, found)):
+        yield f"  {'' if number else 'look closer':<17} {command}"
+
+
+def _stack(title: str, frames: Sequence[Frame]) -> Iterator[str]:
+    if not frames:
+        return
+    yield ""
+    yield f"  {title}"
+    shown = False
+    for number, frame in enumerate(frames[:_SHOWN]):
+        yield f"    #{number:<2} {printable(str(frame))}"
+        if frame.source and not shown:
+            shown = True
+            yield f"        {frame.line}: {printable(frame.source)}"
+    if len(frames) > _SHOWN:
+        yield f"    ... and {len(frames) - _SHOWN} more"
+
+
+def _row(event: Event) -> dict[str, Any]:
+    return {
+        "tick": event.tick,
+        "operation": operation(event.kind, event.nr, event.object),
+        "result": event.result,
+        "bytes": len(event.data),
+    }
 
 
 def operation(op: int, nr: int, thing: int) -> str:
@@ -82,76 +180,27 @@ def operation(op: int, nr: int, thing: int) -> str:
     if name == "NONE":
         return "nothing"
     if nr and name.startswith("SYS_"):
-        calls = {call.nr: call.name for call in tables.syscalls()}
-        name += f" of {calls.get(nr - 1, f'system call {nr - 1}')}"
+        call = tables.syscall_by_nr().get(nr - 1)
+        name += f" of {call.name if call else f'system call {nr - 1}'}"
     elif nr:
         name += f" of signal {nr}"
     return f"{name} (object {thing:#x})" if thing else name
 
 
-def differing_objects(demo: Demo) -> list[tuple[str, str, str]]:
-    """(path, recorded build-id, build-id here) of every mapped file that is another one here."""
-    rows = [*demo.manifest.get("objects", ())]
-    rows += [demo.manifest["engine"]] if "engine" in demo.manifest else []
-    found = []
-    for row in rows:
-        recorded = row.get("build_id", "")
-        here = host.build_id(row["path"]) if recorded and os.path.isabs(row["path"]) else recorded
-        if here != recorded:
-            found.append((row["path"], recorded, here))
-    return found
+def next_command(demo: Demo, outcome: Outcome, found: Evidence | None = None) -> str:
+    return next_commands(demo, outcome, found or Evidence())[0]
 
 
-def likely_cause(demo: Demo, outcome: Outcome) -> str:
-    panic = outcome.panic
+def next_commands(demo: Demo, outcome: Outcome, found: Evidence) -> list[str]:
+    """What to type to look closer."""
     if not outcome.started:
-        return "a library that the program needs is not found here"
-    if differing_objects(demo):
-        return "the program or a library was rebuilt or updated since the recording"
-    kernel = demo.manifest.get("host", {})
-    here = host.facts()
-    changed = [name for name in ("cpu", "libc", "kernel") if kernel.get(name) not in (None, here[name])]
-    if changed:
-        return f"another machine: {', '.join(changed)} differ from the recording's"
-    if panic and panic.code == lib.GR_PANIC_REFUSED:
-        return "the program used something that gdbrr does not support"
-    if panic and panic.code == lib.GR_PANIC_BUG:
-        return "a fault of gdbrr"
-    return "a data race, or something nondeterministic that the profile does not record"
-
-
-def next_command(demo: Demo, outcome: Outcome) -> str:
-    panic = outcome.panic
-    if not outcome.started:
-        return f"ldd {shlex.quote(demo.manifest['program'])}"
-    tick = panic.tick if panic else outcome.ticks
-    thread = f" --thread {panic.thread}" if panic and panic.desynchronised else ""
+        return [f"ldd {shlex.quote(demo.manifest['program'])}"]
+    at = where(outcome)
+    tick = at[0] if at else outcome.ticks
+    thread = f" --thread {at[1]}" if at else ""
     first, last = max(0, tick - _CONTEXT), min(tick, max(0, demo.ticks - 1))
-    return f"gdbrr events {shlex.quote(str(demo.path))}{thread} --from {min(first, last)} --to {last}"
-
-
-def place(demo: Demo, pc: int) -> str:
-    """FUNCTION at FILE:LINE for an address in the program, else object and offset, else the bare address."""
-    rows = [row for row in demo.manifest.get("objects", ()) if row.get("base", pc + 1) <= pc]
-    if not rows:
-        return f"{pc:#x}"
-    row = max(rows, key=lambda candidate: candidate["base"])
-    # A file that is loaded where it was linked (no PIE) knows absolute addresses.
-    address = pc - row["base"] if host.is_relocatable(row["path"]) else pc
-    found = _source_line(row["path"], address)
-    return found or f"{os.path.basename(row['path'])}+{pc - row['base']:#x}"
-
-
-def _source_line(path: str, address: int) -> str:
-    tool = shutil.which("addr2line")
-    if not tool or not os.path.isfile(path):
-        return ""
-    try:
-        words = [tool, "-fCpe", path, f"{address:#x}"]
-        done = subprocess.run(words, capture_output=True, text=True, timeout=_PATIENCE, stdin=subprocess.DEVNULL)
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    answer = done.stdout.strip()
-    if not answer or answer.startswith("??"):
-        return ""
-    return answer.removesuffix(" at ??:0").removesuffix(" at ??:?")
+    path = shlex.quote(str(demo.path))
+    commands = [f"gdbrr events {path}{thread} --from {min(first, last)} --to {last}"]
+    if at:
+        commands.insert(0, f"gdbrr debug {path}     then: rr-goto {tick}")
+    return commands

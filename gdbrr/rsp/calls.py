@@ -46,6 +46,7 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "recording": navigator.live is not None,
         "finished": navigator.finished,
         "thread": navigator.thread,
+        "note": navigator.session.note,
     }
     if navigator.timeline is None:
         ticks = navigator.session.live.ticks if navigator.session.live is not None else 0

@@ -75,5 +75,7 @@ class Session:
     live: Live | None = None
     save: Save | None = None
     program: str = ""
+    note: str = ""
+    """What a user must know at every look at the time, such as that the demo could not be kept to its end."""
     crashed: bool = False
     """The recording ended in a fatal signal that the program brought on itself."""

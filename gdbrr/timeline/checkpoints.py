@@ -9,10 +9,11 @@ from __future__ import annotations
 import bisect
 
 from gdbrr.abi import lib
+from gdbrr.ctl.control import Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.launch import replay as replays
 from gdbrr.timeline.model import Moment, Progress
-from gdbrr.timeline.worker import Checkpoint, Worker
+from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker
 
 
 class Checkpoints:
@@ -28,7 +29,7 @@ class Checkpoints:
         self._next = 0
         self._under_way = False  # the skeleton runs to the next start, because somebody was interrupted
         self._kept: list[Checkpoint] = []
-        self._skeleton = Worker(replay.control, replay.slot)
+        self._skeleton = Worker(replay.control, replay.slot, demo)
         self._skeleton.finish()
         self._leave()
 
@@ -42,6 +43,11 @@ class Checkpoints:
                     self._kept.pop(number).drop()
         self._next = (self._next // self._step + 1) * self._step
 
+    @property
+    def soft(self) -> Soft | None:
+        """Output that differed while the skeleton ran."""
+        return self._skeleton.slot.soft
+
     def knob(self, name: str) -> int:
         """What the profile of the recording says."""
         return self._replay.profile.knobs()[name]
@@ -53,7 +59,13 @@ class Checkpoints:
             if not self._under_way:
                 self._skeleton.begin(goal)
                 self._under_way = True
-            state = self._skeleton.finish(progress, "replaying", goal)
+            try:
+                state = self._skeleton.finish(progress, "replaying", goal)
+            except Desynchronised:
+                # It can go nowhere any more; the checkpoints that it left can.
+                self._next = len(self._starts)
+                self._skeleton.drop()
+                raise
             self._under_way = False
             if state != lib.GR_S_STANDING:
                 return  # the program's end came first

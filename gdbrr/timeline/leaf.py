@@ -19,13 +19,21 @@ class DemoLeaf:
     """Implements model.Leaf."""
 
     def __init__(
-        self, worker: Worker, moment: Moment, thread: int, born: int, forget: Callable[[DemoLeaf], None]
+        self,
+        worker: Worker,
+        moment: Moment,
+        thread: int,
+        born: int,
+        forget: Callable[[DemoLeaf], None],
+        last: int | None = None,
     ) -> None:
+        """LAST is the tick in front of which time ends, where that is not the demo's own end."""
         self._worker = worker
         self._moment = moment
         self._thread = thread
         self._born = born
         self._forget = forget
+        self._last = last
 
     @property
     def pid(self) -> int:
@@ -49,7 +57,9 @@ class DemoLeaf:
 
     @property
     def ended(self) -> bool:
-        return bool(self._worker.slot.state == lib.GR_S_ENDED)
+        slot = self._worker.slot
+        cut = self._last is not None and slot.state == lib.GR_S_STANDING and slot.tick >= self._last
+        return bool(cut or slot.state == lib.GR_S_ENDED)
 
     def threads(self) -> Sequence[ThreadView]:
         return views(self.pid, self._born)
@@ -58,7 +68,8 @@ class DemoLeaf:
         slot = self._worker.slot
         slot.raw.flags |= lib.GR_SLOT_DEBUGGED
         slot.arm([])
-        slot.command(lib.GR_CMD_RUN, stop_tick=FOREVER if stop_tick is None else stop_tick)
+        last = FOREVER if self._last is None else self._last
+        slot.command(lib.GR_CMD_RUN, stop_tick=last if stop_tick is None else min(stop_tick, last))
 
     def drop(self) -> None:
         self._worker.drop()

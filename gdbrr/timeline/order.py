@@ -25,6 +25,11 @@ class Order:
             (self.thread_of(self.ticks - 1) if self.ticks else 0) if final_thread is None else final_thread
         )
 
+    def cut(self, tick: int) -> None:
+        """Let time end in front of TICK, at the call of its thread."""
+        self.final_thread = self.thread_of(tick)
+        self.ticks = tick
+
     def _read_block(self, which: int) -> tuple[array[int], array[int]]:
         """Of order block WHICH: the thread of each run, and the tick behind each run."""
         base, runs, _ = self._demo.order(which)

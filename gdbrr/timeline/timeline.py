@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import Armed
+from gdbrr.ctl.control import Armed, Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
@@ -23,6 +23,7 @@ from gdbrr.timeline.model import Epoch, Hit, Moment, Point, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
+from gdbrr.timeline.worker import Desynchronised
 
 Stop = tuple[int, dict[str, int]]
 """Where a recording that still goes on stands: thread index and registers."""
@@ -44,6 +45,8 @@ class DemoTimeline:
     def __init__(self, demo: Demo, trust: bool = False, stop: Stop | None = None) -> None:
         self.demo = demo
         self._leaves: set[DemoLeaf] = set()
+        self.soft: Soft | None = None
+        """Once settled: output that differs from the recorded one."""
         self._order = Order(demo, stop[0] if stop else None)
         with open(os.devnull, "r+b") as nothing:
             fd = nothing.fileno()
@@ -67,6 +70,23 @@ class DemoTimeline:
             self.close()
             raise
 
+    def settle(self) -> Desynchronised | None:
+        """Find out whether the end can be reached. Where the replay is desynchronised on the way, time ends there.
+
+        INVARIANT(end-is-reachable): behind this no moment is offered that the replay cannot come to.
+        """
+        try:
+            worker = self._checkpoints.worker_at(self._end.tick)
+            self.soft = self._checkpoints.soft or worker.slot.soft
+            worker.drop()
+        except Desynchronised as error:
+            if error.tick >= self._end.tick:
+                raise
+            self._order.cut(error.tick)
+            self._end = Moment(error.tick)
+            return error
+        return None
+
     @property
     def start(self) -> Moment:
         return Moment(0)
@@ -77,7 +97,9 @@ class DemoTimeline:
 
     @property
     def epochs(self) -> Sequence[Epoch]:
-        return [Epoch(row.index, row.start, row.end, row.bytes, row.time) for row in self.demo.epochs]
+        last = self._order.ticks
+        rows = [row for row in self.demo.epochs if row.start < max(last, 1)]
+        return [Epoch(row.index, row.start, min(row.end, last), row.bytes, row.time) for row in rows]
 
     @property
     def checkpoints(self) -> Sequence[int]:
@@ -97,7 +119,8 @@ class DemoTimeline:
             worker.drop()
             raise
         thread = self._order.thread_of(moment.tick)
-        leaf = DemoLeaf(worker, moment, thread, len(self.demo.threads), self._leaves.discard)
+        last = None if self._order.ticks == self.demo.ticks else self._order.ticks
+        leaf = DemoLeaf(worker, moment, thread, len(self.demo.threads), self._leaves.discard, last)
         self._leaves.add(leaf)
         return leaf
 

@@ -6,12 +6,15 @@ Owns: the lives of these processes; nobody else ends or reaps them.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, Slot
+from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.launch.replay import end_process
+from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline import tracer
 from gdbrr.timeline.model import Progress
 from gdbrr.timeline.tracer import Tracer
@@ -23,29 +26,28 @@ _WAKE_TIMEOUT = 30.0
 class Desynchronised(GdbrrError):
     """A process of the replay could not keep the order of the demo."""
 
-    def __init__(self, panic: Panic) -> None:
-        what = "is desynchronised" if panic.desynchronised else "failed"
-        super().__init__(
-            f"the replay {what} at tick {panic.tick}: {panic.text or 'it gives no reason'}",
-            "`gdbrr replay` on the demo says more",
-            EXIT_DESYNC,
-        )
-        self.panic = panic
+    def __init__(self, tick: int, what: str) -> None:
+        super().__init__(what, "`gdbrr replay` on the demo says more", EXIT_DESYNC)
+        self.tick = tick
+        """In front of this one the replay still kept to the demo."""
 
 
 def failure(panic: Panic) -> GdbrrError:
     """The error that a panic in a replay is."""
     if panic.refused:
         return GdbrrError(f"this machine refuses {panic.text}", "gdbrr doctor says how to allow it")
-    return Desynchronised(panic)
+    what = "is desynchronised" if panic.desynchronised else "failed"
+    reason = panic.text or "it gives no reason"
+    return Desynchronised(panic.tick, f"the replay {what} at tick {panic.tick}: {reason}")
 
 
 class Process:
     """A process with a slot: the skeleton, a frozen checkpoint or a worker."""
 
-    def __init__(self, control: Control, slot: Slot) -> None:
+    def __init__(self, control: Control, slot: Slot, demo: Demo) -> None:
         self.control = control
         self.slot = slot
+        self.demo = demo
         self.alive = True
 
     @property
@@ -83,14 +85,14 @@ class Process:
 class Checkpoint(Process):
     """A frozen process that stands at `tick` and can be woken any number of times."""
 
-    def __init__(self, control: Control, slot: Slot, tick: int) -> None:
-        super().__init__(control, slot)
+    def __init__(self, control: Control, slot: Slot, demo: Demo, tick: int) -> None:
+        super().__init__(control, slot, demo)
         self.tick = tick
 
     def wake(self, final_thread: int) -> Worker:
         """A copy that stands where this one does; FINAL_THREAD may run on behind the last tick."""
         slot = self._copy(lib.GR_CMD_WAKE, (lib.GR_S_STANDING, lib.GR_S_ENDED), lib.GR_SLOT_HOLD_END, final_thread)
-        worker = Worker(self.control, slot)
+        worker = Worker(self.control, slot, self.demo)
         worker.check()
         return worker
 
@@ -98,8 +100,9 @@ class Checkpoint(Process):
 class Worker(Process):
     """A process that runs when told to and then stands, is trapped or has ended."""
 
-    def __init__(self, control: Control, slot: Slot) -> None:
-        super().__init__(control, slot)
+    def __init__(self, control: Control, slot: Slot, demo: Demo) -> None:
+        super().__init__(control, slot, demo)
+        self._watchdog: Watchdog | None = None
         self._tracer: Tracer | None = None
         self._perf = False  # its perf events are open: they leave no debug register to a tracer
 
@@ -115,6 +118,9 @@ class Worker(Process):
     def begin(self, stop_tick: int, points: Sequence[Armed] = (), match: dict[str, int] | None = None) -> None:
         """Start running; `done` tells when it stopped."""
         self._end_tracer()
+        # Counting hits and single steps take longer than any recording says.
+        plain = not points and match is None and not self.slot.raw.flags & lib.GR_SLOT_TRACE
+        self._watchdog = Watchdog(self.demo, self.pid) if plain else None
         self.slot.arm(points, match)
         traced = not self._perf and tracer.needed(self.control.raw.knob, points)
         if traced:
@@ -133,6 +139,13 @@ class Worker(Process):
         first = self.slot.tick
 
         def poll() -> None:
+            overdue = self._watchdog.look(self.slot.tick, time.monotonic()) if self._watchdog else None
+            if overdue:
+                raise Desynchronised(
+                    overdue.tick,
+                    f"the replay is desynchronised behind tick {overdue.tick}: its segment has run"
+                    f" {overdue.spent:.1f} s, while recording {overdue.recorded:.2f} s",
+                )
             if progress:
                 progress(what, min(1.0, max(0, self.slot.tick - first) / max(1, goal - first)))
 
@@ -160,4 +173,4 @@ class Worker(Process):
     def freeze(self) -> Checkpoint:
         """Leave a frozen copy that stands where this worker stands."""
         slot = self._copy(lib.GR_CMD_FREEZE, (lib.GR_S_FROZEN,), 0, self.slot.raw.final_thread)
-        return Checkpoint(self.control, slot, self.slot.tick)
+        return Checkpoint(self.control, slot, self.demo, self.slot.tick)

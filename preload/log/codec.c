@@ -3,13 +3,13 @@
 // May call: nothing; freestanding, general registers only, no global state.
 // Owns: the bytes of an event (docs/demo-format.md says the same in words).
 //
-//	+------+------+--------------+ +----------+----------+----------+-----+----------+----------+ +--------+
-//	| kind | mask | stamp - last | | object   | result   | check    | nr  | flags    | len      | | data   |
-//	| u8   | u8   | varint       | | varint   | zigzag   | 4 bytes  | var | u8       | varint   | | len    |
-//	+------+------+--------------+ +----------+----------+----------+-----+----------+----------+ +--------+
-//	                         mask:   bit 0      bit 1      bit 2      3     bit 4      bit 5
+//	+------+------+--------------+ +----------+----------+----------+-----+----------+--------+----------+ +--------+
+//	| kind | mask | stamp - last | | object   | result   | check    | nr  | flags    | time   | len      | | data   |
+//	| u8   | u8   | varint       | | varint   | zigzag   | 4 bytes  | var | u8       | varint | varint   | | len    |
+//	+------+------+--------------+ +----------+----------+----------+-----+----------+--------+----------+ +--------+
+//	                         mask:   bit 0      bit 1      bit 2      3     bit 4      bit 6    bit 5
 //
-// A field that is 0 is absent and its bit is clear; bits 6 and 7 are clear. Varints are little-endian base 128 in
+// A field that is 0 is absent and its bit is clear; bit 7 is clear. Varints are little-endian base 128 in
 // their shortest form, so one event has one encoding. `check` is a hash: as a varint it would only grow.
 #include "codec.h"
 
@@ -20,7 +20,8 @@ enum {
 	GR_KIND_COUNT
 };
 
-enum { HAS_OBJECT = 1, HAS_RESULT = 2, HAS_CHECK = 4, HAS_NR = 8, HAS_FLAGS = 16, HAS_DATA = 32, HAS_ALL = 63 };
+enum { HAS_OBJECT = 1, HAS_RESULT = 2, HAS_CHECK = 4, HAS_NR = 8, HAS_FLAGS = 16, HAS_DATA = 32, HAS_TIME = 64,
+       HAS_ALL = 127 };
 
 static uint8_t *gr_varint_put(uint8_t *dst, uint64_t value)
 {
@@ -54,7 +55,8 @@ static const uint8_t *gr_varint_get(const uint8_t *src, const uint8_t *end, uint
 size_t gr_event_encode(uint8_t *dst, const struct gr_event *ev, uint64_t *last_stamp)
 {
 	uint8_t mask = (ev->object ? HAS_OBJECT : 0) | (ev->result ? HAS_RESULT : 0) | (ev->check ? HAS_CHECK : 0) |
-	               (ev->nr ? HAS_NR : 0) | (ev->flags ? HAS_FLAGS : 0) | (ev->len ? HAS_DATA : 0);
+	               (ev->nr ? HAS_NR : 0) | (ev->flags ? HAS_FLAGS : 0) | (ev->len ? HAS_DATA : 0) |
+	               (ev->time ? HAS_TIME : 0);
 	uint8_t *p = dst;
 	*p++ = ev->kind;
 	*p++ = mask;
@@ -71,6 +73,8 @@ size_t gr_event_encode(uint8_t *dst, const struct gr_event *ev, uint64_t *last_s
 		p = gr_varint_put(p, ev->nr);
 	if (mask & HAS_FLAGS)
 		*p++ = ev->flags;
+	if (mask & HAS_TIME)
+		p = gr_varint_put(p, ev->time);
 	if (mask & HAS_DATA) {
 		p = gr_varint_put(p, ev->len);
 		const uint8_t *from = ev->data;
@@ -92,7 +96,7 @@ size_t gr_event_decode(const uint8_t *src, size_t avail, struct gr_event *ret, u
 	uint8_t kind = *p++, mask = *p++;
 	if (kind == GR_KIND_NONE || kind >= GR_KIND_COUNT || mask & ~HAS_ALL)
 		return 0;
-	uint64_t delta, object = 0, result = 0, nr = 0, len = 0;
+	uint64_t delta, object = 0, result = 0, nr = 0, time = 0, len = 0;
 	uint32_t check = 0;
 	uint8_t flags = 0;
 	if (!(p = gr_varint_get(p, end, &delta)) || delta == 0 || *last_stamp + delta < delta)
@@ -113,12 +117,15 @@ size_t gr_event_decode(const uint8_t *src, size_t avail, struct gr_event *ret, u
 		return 0;
 	if (mask & HAS_FLAGS && (p == end || (flags = *p++) == 0))
 		return 0;
+	if (mask & HAS_TIME && (!(p = gr_varint_get(p, end, &time)) || time == 0))
+		return 0;
 	if (mask & HAS_DATA &&
 	    (!(p = gr_varint_get(p, end, &len)) || len == 0 || len > UINT32_MAX || len > (uint64_t)(end - p)))
 		return 0;
 
 	*last_stamp += delta;
 	ret->stamp = *last_stamp;
+	ret->time = time;
 	ret->object = object;
 	ret->result = (int64_t)(result >> 1 ^ -(result & 1));
 	ret->check = check;

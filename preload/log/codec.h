@@ -10,6 +10,7 @@
 // One operation as it stands in a stream. Fields that are 0 take no space.
 struct gr_event {
 	uint64_t stamp;  // place in the order of the recording; strictly increasing within a thread
+	uint64_t time;   // microseconds since the start of the recording; 0 where nobody looked
 	uint64_t object; // what it is about: an address, a thread index, a descriptor
 	int64_t result;  // what the program was told
 	uint32_t check;  // hash of what the operation read (arguments, buffers)
@@ -20,7 +21,7 @@ struct gr_event {
 	const uint8_t *data;
 };
 
-#define GR_EVENT_MAX_HEAD 48 // an event takes at most this many bytes plus its data
+#define GR_EVENT_MAX_HEAD 56 // an event takes at most this many bytes plus its data
 
 // Writes `ev` to `dst`, which has room for GR_EVENT_MAX_HEAD + ev->len bytes; returns the bytes written. `*last_stamp` is the stamp
 // of the event before (the base stamp in front of the first) and is moved on. With data NULL the last `len` bytes are left

@@ -5,6 +5,7 @@
 #include "log.h"
 
 #include <sys/mman.h>
+#include <time.h>
 
 #include "../core/nolibc.h"
 #include "../core/page.h"
@@ -43,6 +44,31 @@ static void room(struct gr_thread *self, size_t need)
 		new_chunk(self, need);
 }
 
+// ---------------------------------------------------------------- times
+// The time is asked for when this many cycles have passed since this thread's last answer: some milliseconds on any
+// processor that exists. In between events carry none, which costs reading the counter. A counter that goes back
+// (another core's) only means that the time is asked for early.
+#define COARSE (1ULL << 24)
+
+uint64_t gr_time_now(void)
+{
+	struct timespec now;
+	GR_RAW(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+// INVARIANT(segment-time): an event that comes COARSE cycles or more behind the last timed one of its thread is timed,
+// so the time between two events of a thread is known up to COARSE cycles.
+static uint64_t coarse_time(struct gr_thread *self)
+{
+	uint64_t cycles = __builtin_ia32_rdtsc();
+	if (cycles - self->timed < COARSE)
+		return 0;
+	self->timed = cycles;
+	uint64_t time = gr_time_now() - gr_ctl->time_base;
+	return time ? time : 1;
+}
+
 // INVARIANT(commit-after-event): see abi.h.
 static void commit(struct gr_thread *self)
 {
@@ -53,6 +79,7 @@ static void commit(struct gr_thread *self)
 void gr_log(struct gr_thread *self, struct gr_event *ev)
 {
 	room(self, GR_EVENT_MAX_HEAD + ev->len);
+	ev->time = coarse_time(self);
 	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
 	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
 	commit(self);
@@ -65,6 +92,7 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 	for (unsigned i = 0; i < count; i++)
 		ev->len += sizeof pieces[i].len + pieces[i].len;
 	room(self, GR_EVENT_MAX_HEAD + ev->len);
+	ev->time = coarse_time(self);
 	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
 	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
 	uint8_t *p = self->pos - ev->len;

@@ -7,6 +7,9 @@
 #include "../core/thread.h"
 #include "codec.h"
 
+// CLOCK_MONOTONIC in microseconds.
+uint64_t gr_time_now(void);
+
 // Stamps the event and commits it. Takes its place in the order at the call.
 void gr_log(struct gr_thread *self, struct gr_event *ev);
 

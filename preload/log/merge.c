@@ -53,11 +53,13 @@ struct gr_cursor {
 	const uint8_t *at, *end;
 	uint64_t last; // stamp of the newest event taken or peeked at
 	uint64_t size; // bytes of the event peeked at
+	uint64_t time; // its time, 0 if it carries none
 	uint64_t done; // events merged
 	bool bad;      // what was fed does not follow what went before
 };
 
 struct gr_merge {
+	uint64_t time;    // newest of the merged events
 	uint32_t threads;
 	uint32_t ready;   // threads in the heap: each has a next event
 	uint32_t waiting; // threads on the stack at the end of the heap's array: each wants to be fed
@@ -112,6 +114,7 @@ static bool gr_cursor_peek(struct gr_cursor *c)
 		return false;
 	c->size = gr_event_decode(c->at, (size_t)(c->end - c->at), &ev, &c->last);
 	c->bad = c->size == 0;
+	c->time = c->bad ? 0 : ev.time;
 	return !c->bad;
 }
 
@@ -166,6 +169,11 @@ uint32_t gr_merge_needs(const struct gr_merge *m)
 	return m->waiting ? m->heap[m->threads - m->waiting] : m->threads;
 }
 
+uint64_t gr_merge_time(const struct gr_merge *m)
+{
+	return m->time;
+}
+
 void gr_merge_positions(const struct gr_merge *m, uint64_t *ret)
 {
 	for (uint32_t thread = 0; thread < m->threads; thread++)
@@ -200,6 +208,8 @@ enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_
 				gr_merge_sift_down(m);
 				return GR_MERGE_ROOM;
 			}
+			if (c->time > m->time)
+				m->time = c->time;
 			c->at += c->size;
 			c->done++;
 			++*ticks;

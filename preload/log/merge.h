@@ -51,5 +51,8 @@ enum gr_merge_state gr_merge_step(struct gr_merge *merge, struct gr_run *runs, s
                                   uint64_t *ticks, uint64_t max_ticks, uint64_t *bytes, uint64_t max_bytes);
 uint32_t gr_merge_needs(const struct gr_merge *merge);
 
+// The newest time that a merged event carried; 0 if none did.
+uint64_t gr_merge_time(const struct gr_merge *merge);
+
 // How many operations of each thread were merged so far.
 void gr_merge_positions(const struct gr_merge *merge, uint64_t *ret);

@@ -30,6 +30,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	child->fs_base = tls;
 	child->stack -= GR_LEVEL;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
+	child->pub.parent = call->self->pub.index;
 	child->pub.shown = *frame;
 	child->pub.shown.fs_base = tls;
 	child->pub.ret_pc = frame->rip;
@@ -86,6 +87,8 @@ void gr_thread_born(struct gr_thread *self)
 		self->pub.recorded_tid = self->pub.tid;
 		adopt_heap(self, -1);
 		ev.object = self->heap->number + 1;
+		ev.result = self->pub.tid;
+		ev.check = self->pub.parent;
 		gr_log(self, &ev);
 	} else {
 		gr_gate_open(self);

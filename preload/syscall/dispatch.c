@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
-#include <sys/uio.h>
 
 #include "../core/guard.h"
 #include "../core/nolibc.h"
@@ -106,11 +105,15 @@ void gr_call_start(struct gr_call *call)
 	gr_call_before(call);
 	struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = check, .object = call->object};
 	if (gr_mode == GR_MODE_RECORD) {
+		if (gr_output_of(call)) {
+			ev.object = gr_output_of(call);
+			ev.result = gr_output_length(call);
+		}
 		gr_log(call->self, &ev);
 		return;
 	}
 	gr_gate_next(call->self, GR_OP_SYS_START, call->nr + 1, 0, &ev);
-	if (ev.check != check)
+	if (ev.check != check && !gr_output_differs(call, &ev))
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_START, call->nr + 1, 0, "other arguments");
 	call->object = ev.object;
 }
@@ -154,44 +157,13 @@ static void record(struct gr_call *call, enum gr_action action)
 }
 
 // ---------------------------------------------------------------- replaying
-static void put(int fd, uint64_t addr, uint64_t len)
-{
-	while (len) {
-		long n = GR_RAW(SYS_write, fd, addr, len);
-		if (n <= 0)
-			return;
-		addr += n;
-		len -= n;
-	}
-}
-
-// The program's output appears as it did: as much as the recorded call wrote.
-static void echo(struct gr_call *call)
-{
-	uint8_t fd = gr_fd_get(first_fd(call));
-	struct gr_event end;
-	if (!(gr_slot->flags & GR_SLOT_ECHO) || !(fd & (GR_FD_OUT | GR_FD_ERR)) || !gr_gate_peek(call->self, &end))
-		return;
-	int to = fd & GR_FD_OUT ? 1 : 2;
-	if (call->nr == SYS_write || call->nr == SYS_pwrite64) {
-		if (end.result > 0 && (uint64_t)end.result <= call->arg[2])
-			put(to, call->arg[1], end.result);
-	} else if (call->nr == SYS_writev) {
-		const struct iovec *iov = (const struct iovec *)call->arg[1];
-		for (long left = end.result; left > 0; iov++) {
-			uint64_t n = (uint64_t)left < iov->iov_len ? (uint64_t)left : iov->iov_len;
-			put(to, (uint64_t)iov->iov_base, n);
-			left -= n;
-		}
-	}
-}
-
 static void replay_recorded(struct gr_call *call)
 {
 	struct gr_event ev;
 	gr_call_start(call);
-	echo(call);
+	gr_output_echo(call);
 	gr_call_end(call, &ev);
+	call->result = gr_output_result(call, ev.result);
 	inject(call, &ev);
 	gr_fd_update(call, ev.flags);
 }
@@ -216,8 +188,11 @@ static void replay_native(struct gr_call *call, enum gr_action action)
 	}
 	if (action == GR_ACT_IGNORE)
 		call->result = real;
-	else if (real != ev.result)
-		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "another result of a native call");
+	else if (real != ev.result) {
+		char text[128];
+		gr_format(text, sizeof text, "a native call returned %d, while recording %d", real, ev.result);
+		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, text);
+	}
 	gr_fd_update(call, ev.flags);
 }
 

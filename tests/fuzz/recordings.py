@@ -31,9 +31,10 @@ class Op:
     check: int = 0
     flags: int = 0
     data: bytes = b""
+    time: int = 0
 
     def fields(self) -> tuple[Any, ...]:
-        return (self.thread, self.kind, self.nr, self.object, self.result, self.check, self.flags, self.data)
+        return (self.thread, self.kind, self.nr, self.object, self.result, self.check, self.flags, self.data, self.time)
 
 
 def manifest(**changes: Any) -> dict[str, Any]:
@@ -74,6 +75,7 @@ def random_ops(rng: random.Random, n: int, threads: int, data: int = 40) -> list
                 check=rng.choice((0, rng.randrange(1 << 32))),
                 flags=rng.choice((0, 0, 255)),
                 data=rng.randbytes(rng.randrange(data)) if data and rng.random() < 0.2 else b"",
+                time=1 + i * 5000 if rng.random() < 0.2 else 0,
             )
         )
     return ops
@@ -105,6 +107,7 @@ class Log:
         data = ffi.from_buffer(op.data)
         event = {
             "stamp": self.clock if stamp is None else stamp,
+            "time": op.time,
             "object": op.object,
             "result": op.result,
             "check": op.check,

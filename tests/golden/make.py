@@ -19,6 +19,7 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 from fuzz.recordings import Op, make_recording, random_ops  # noqa: E402
 from gdbrr.demo import format as fmt  # noqa: E402
+from gdbrr.demo.events import Event  # noqa: E402
 from gdbrr.demo.pack import pack  # noqa: E402
 from gdbrr.demo.reader import Demo  # noqa: E402
 
@@ -32,8 +33,14 @@ def contents(path: Path) -> dict[str, Any]:
             "epochs": [[e.start, e.end, e.bytes, e.time] for e in demo.epochs],
             "threads": [[t.index, t.operations, t.recorded_tid, t.parent] for t in demo.threads],
             "runs": [list(run) for run in demo.runs()],
-            "events": [[*event[:-1], len(event.data), event.data[:80].hex()] for event in demo.events()],
+            "events": [event_row(event) for event in demo.events()],
         }
+
+
+def event_row(event: Event) -> list[Any]:
+    """Its fields up to the stamp and its data; behind them the time of those that have one (format 2)."""
+    row = [*event[:9], len(event.data), event.data[:80].hex()]
+    return [*row, event.time] if event.time else row
 
 
 def main() -> None:

@@ -21,7 +21,7 @@ def alter(demo: Path, out: Path, change: Change) -> Path:
     """The demo at DEMO with its operations, in total order, passed through CHANGE."""
     with Demo.open(demo) as source:
         manifest = dict(source.manifest)
-        ops = [Op(e.thread, e.kind, e.nr, e.object, e.result, e.check, e.flags, e.data) for e in source.events()]
+        ops = [Op(e.thread, *e[2:8], e.data, e.time) for e in source.events()]
     recording = out.with_suffix(".demo.recording")
     recording.mkdir()
     log = Log(recording / "log")

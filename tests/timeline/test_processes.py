@@ -12,12 +12,14 @@ from pathlib import Path
 import pytest
 
 import gdbrr
+from fuzz.recordings import Op
 from gdbrr.abi import lib
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.timeline.model import Moment, Point
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import ROOT
+from replay.alter import alter
 
 from .conftest import Program, chain, children, recorded
 
@@ -73,12 +75,11 @@ os.kill(os.getpid(), 9)
 
 
 def test_desynchronised_replay_says_where(moments_program: Program, tmp_path: Path) -> None:
-    program = tmp_path / "copy"
-    program.write_bytes(moments_program.path.read_bytes())
-    program.chmod(0o755)
-    demo = recorded(program, tmp_path)
-    # Another program under the same name: it prints something else.
-    program.write_bytes(program.read_bytes().replace(b"begin", b"BEGIN"))
+    def unlock_dropped(ops: list[Op]) -> list[Op]:
+        del ops[next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_MUTEX_UNLOCK)]
+        return ops
+
+    demo = alter(recorded(moments_program.path, tmp_path), tmp_path / "altered.demo", unlock_dropped)
     with Demo.open(demo) as opened:
         ticks = opened.ticks
     with open_demo(demo) as timeline:
@@ -89,6 +90,40 @@ def test_desynchronised_replay_says_where(moments_program: Program, tmp_path: Pa
         tick = int(caught.value.message.split("tick ")[1].split(":")[0])
         assert 0 < tick < ticks
     assert not children()
+
+
+def test_time_ends_where_the_replay_is_desynchronised(moments_program: Program, tmp_path: Path) -> None:
+    """INVARIANT(end-is-reachable)."""
+
+    def last_unlock_dropped(ops: list[Op]) -> list[Op]:
+        del ops[max(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_MUTEX_UNLOCK)]
+        return ops
+
+    first = recorded(moments_program.path, tmp_path, "--set", "epochs.ticks=16")
+    demo = alter(first, tmp_path / "altered.demo", last_unlock_dropped)
+    with open_demo(demo) as timeline:
+        cut = timeline.settle()
+        assert cut is not None and 0 < cut.tick < timeline.demo.ticks
+        assert timeline.end == Moment(cut.tick) and timeline.epochs[-1].end == cut.tick
+        leaf = timeline.seek(timeline.end)
+        assert leaf.moment == timeline.end and leaf.ended
+        with pytest.raises(GdbrrError, match="is behind the end"):
+            timeline.seek(Moment(cut.tick + 1))
+    assert not children()
+
+
+def test_output_that_differs_is_known(moments_program: Program, tmp_path: Path) -> None:
+    program = tmp_path / "copy"
+    program.write_bytes(moments_program.path.read_bytes())
+    program.chmod(0o755)
+    demo = recorded(program, tmp_path)
+    with open_demo(demo) as timeline:
+        assert timeline.settle() is None and timeline.soft is None
+    # Another program under the same name: it prints something else.
+    program.write_bytes(program.read_bytes().replace(b"begin", b"BEGIN"))
+    with open_demo(demo) as timeline:
+        assert timeline.settle() is None and timeline.soft is not None
+        assert timeline.soft.fd == 1 and 0 < timeline.soft.tick < timeline.end.tick
 
 
 def test_package_offers_it_to_scripts(moments_demo: Path) -> None:

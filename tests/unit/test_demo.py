@@ -233,9 +233,9 @@ def test_a_newer_minor_version_is_read(tmp_path: Path) -> None:
         assert demo.complete and demo.ticks == 1 and demo.format[1] == fmt.FORMAT[1] + 9
 
 
-def test_another_major_version_is_refused(tmp_path: Path) -> None:
+def test_a_newer_major_version_is_refused(tmp_path: Path) -> None:
     path = small_demo(tmp_path / "x.demo", version=(fmt.FORMAT[0] + 1, 0))
-    with pytest.raises(GdbrrError, match=r"format 2\.0"):
+    with pytest.raises(GdbrrError, match=r"format 3\.0"):
         Demo.open(path)
 
 
@@ -267,6 +267,7 @@ def read_image(path: Path) -> list[Event]:
             at[t] += took
             data = bytes(ffi.buffer(event.data, event.len)) if event.len else b""
             fields = (event.kind, event.nr, event.object, event.result, event.check, event.flags, event.stamp, data)
+            fields = (*fields, event.time)
             found.append(Event(len(found), t, *fields))
     assert len(found) == head.ticks and at == [streams[t].off + streams[t].len for t in range(head.threads)]
     ops = [sum(e.thread == t for e in found) for t in range(head.threads)]

@@ -299,7 +299,7 @@ def test_library_path_of_a_demo_is_not_honoured_and_the_report_says_so(tmp_path:
     gdbrr("record", "-o", "x.demo", "./uses_f", cwd=tmp_path, env={"LD_LIBRARY_PATH": str(directory)}).expect(5)
     done = gdbrr("replay", "x.demo", cwd=tmp_path).expect(125)
     assert "LD_LIBRARY_PATH, set while recording, is not honoured from a demo" in done.err
-    assert "next              ldd " in done.err
+    assert "look closer       ldd " in done.err
 
 
 def test_loader_variables_of_a_demo_are_not_honoured(two_threads: Path, tmp_path: Path) -> None:

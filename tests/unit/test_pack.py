@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def fields(path: Path) -> list[tuple[object, ...]]:
     with Demo.open(path) as demo:
         assert demo.damage is None
-        return [(e.thread, e.kind, e.nr, e.object, e.result, e.check, e.flags, e.data) for e in demo.events()]
+        return [(e.thread, e.kind, e.nr, e.object, e.result, e.check, e.flags, e.data, e.time) for e in demo.events()]
 
 
 def packed(tmp_path: Path, ops: list[Op], **options: int) -> tuple[Summary, Path]:

@@ -1,0 +1,95 @@
+"""When a segment takes too long: its replay against its recorded time.
+
+Runs in: commands outside GDB and the server. May call: demo, /proc.
+Owns: the rule that a segment of more than 20 times its recorded time and two seconds is desynchronised, not hung.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdbrr.demo.reader import Demo
+
+FACTOR = 20
+GRACE = 2.0
+_LARGEST_STEP = 0.1
+_FIRST_SPAN = 1024
+_RESOLUTION = 0.016
+"""How far a time may lie beside its event: 2^24 cycles at 1 GHz (INVARIANT(segment-time) in preload/log/log.c)."""
+
+
+@dataclass(frozen=True)
+class Overdue:
+    """A segment that did not end in time."""
+
+    tick: int
+    """The operation behind which it runs."""
+    thread: int
+    recorded: float
+    spent: float
+
+
+def segment_time(demo: Demo, tick: int) -> tuple[int, float | None]:
+    """The thread of TICK, and the most that its segment can have taken while recording; None where nothing tells."""
+    thread = next(demo.events(start=tick, stop=tick + 1)).thread
+    began = _last_time(demo, thread, tick)
+    if began is None:
+        return thread, None
+    ended = next((event.time for event in demo.events(thread, tick + 1) if event.time), 0)
+    if not ended:  # its last one, or one shortly before the end
+        start = demo.epochs[-1].start if demo.epochs else 0
+        ended = max((event.time for event in demo.events(start=max(start, tick))), default=0)
+    return thread, max(0.0, (ended - began) / 1e6) + _RESOLUTION
+
+
+def _last_time(demo: Demo, thread: int, tick: int) -> int | None:
+    """The newest time of a thread at TICK or in front of it; nearest operations are looked at first."""
+    stop, span = tick + 1, _FIRST_SPAN
+    while stop > 0:
+        start = max(0, stop - span)
+        found = [event.time for event in demo.events(thread, start, stop) if event.time]
+        if found:
+            return found[-1]
+        stop, span = start, span * 8
+    return None
+
+
+class Watchdog:
+    """Looks at a running replay now and then. Time in which nobody could run does not count."""
+
+    def __init__(self, demo: Demo, pid: int) -> None:
+        self._demo = demo
+        self._pid = pid
+        self._tick = -1
+        self._spent = 0.0
+        self._last = 0.0
+        self._limit: float | None = None
+        self._thread = 0
+        self._recorded = 0.0
+
+    def look(self, tick: int, now: float) -> Overdue | None:
+        """TICK is the next one at the monotonic time NOW; the answer is None as long as all is well."""
+        step, self._last = min(now - self._last, _LARGEST_STEP), now
+        if tick != self._tick:
+            self._tick, self._spent, self._limit = tick, 0.0, None
+            return None
+        if self._spent > GRACE / 2 and _is_stopped(self._pid):
+            return None
+        self._spent += step
+        if self._spent <= GRACE or not 0 < tick <= self._demo.ticks:
+            return None
+        if self._limit is None:
+            self._thread, recorded = segment_time(self._demo, tick - 1)
+            self._recorded = recorded or 0.0
+            self._limit = float("inf") if recorded is None else FACTOR * recorded + GRACE
+        if self._spent <= self._limit:
+            return None
+        return Overdue(tick - 1, self._thread, self._recorded, self._spent)
+
+
+def _is_stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+    except OSError:
+        return False

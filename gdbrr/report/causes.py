@@ -1,0 +1,163 @@
+"""Why a replay may not have kept to its demo: what can be seen to differ, the most telling first.
+
+Runs in: commands outside GDB. May call: demo, config, launch.
+Owns: the list of likely causes, and their words.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdbrr.abi import lib
+from gdbrr.config import tables
+from gdbrr.config.profiles import Profile
+from gdbrr.launch import host
+
+if TYPE_CHECKING:
+    from gdbrr.demo.events import Event
+    from gdbrr.demo.reader import Demo
+    from gdbrr.launch.replay import Outcome
+
+_CHOSEN = ("native", "ignore")
+
+
+class Cause(NamedTuple):
+    what: str
+    advice: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.what}: {self.advice}" if self.advice else self.what
+
+
+def differing_objects(demo: Demo) -> list[tuple[str, str, str]]:
+    """(path, recorded build-id, build-id here) of every mapped file that is another one here."""
+    found = []
+    for row in [*demo.manifest.get("objects", ()), *_engine(demo)]:
+        recorded = row.get("build_id", "")
+        here = host.build_id(row["path"]) if recorded and os.path.isabs(row["path"]) else recorded
+        if here != recorded:
+            found.append((row["path"], recorded, here))
+    return found
+
+
+def _engine(demo: Demo) -> list[dict[str, str]]:
+    return [demo.manifest["engine"]] if {"path", "build_id"} <= demo.manifest.get("engine", {}).keys() else []
+
+
+def changed_files(demo: Demo, opened: Sequence[str]) -> list[str]:
+    """Files that the program reads itself on replay and that were changed since the recording began.
+
+    Known are those it had open (OPENED) and those that its arguments name.
+    """
+    started = demo.manifest.get("started")
+    if started is None or "file" not in dict(chosen_classes(demo)):
+        return []
+    named = [os.path.join(demo.manifest["cwd"], word) for word in demo.manifest["argv"][1:] if word]
+    found = []
+    for path in dict.fromkeys([*opened, *named]):
+        try:
+            if os.path.isfile(path) and os.stat(path).st_mtime > started:
+                found.append(path)
+        except (OSError, ValueError):
+            continue
+    return found
+
+
+def opened_files(pid: int) -> list[str]:
+    """The regular files that a process has open."""
+    found = []
+    try:
+        for entry in Path(f"/proc/{pid}/fd").iterdir():
+            path = os.readlink(entry)
+            if path.startswith("/") and int(entry.name) > 2 and os.path.isfile(path):
+                found.append(path)
+    except OSError:
+        pass
+    return sorted(found)
+
+
+def chosen_classes(demo: Demo) -> list[tuple[str, str]]:
+    """(class, mode) of the classes that the profile does not record although it could."""
+    profile = Profile.from_json(demo.manifest["profile"])
+    _, actions = profile.actions()
+    names = {lib.GR_ACT_NATIVE: "native", lib.GR_ACT_IGNORE: "ignore"}
+    found = []
+    for number, row in enumerate(tables.classes()):
+        mode = names.get(actions[number], "")
+        if mode and "record" in row.modes:
+            found.append((row.name, mode))
+    return found
+
+
+def unrecorded(demo: Demo, events: Sequence[Event]) -> list[tuple[str, str, str]]:
+    """(class, mode, call) of those of EVENTS that were not recorded, the newest first, each class once."""
+    modes = dict(chosen_classes(demo))
+    calls = tables.syscall_by_nr()
+    found: dict[str, tuple[str, str, str]] = {}
+    for event in reversed(events):
+        call = calls.get(event.nr - 1) if event.kind == lib.GR_OP_SYS_END else None
+        if call is None:
+            continue
+        kind = call.cls
+        if "BY_FD" in call.flags and not event.data:
+            # A recorded read that got something has data; the descriptor's class is a file's or a device's.
+            kind = next((name for name in ("file", "device") if name in modes), kind)
+        if kind in modes and kind not in found and not event.data:
+            found[kind] = (kind, modes[kind], call.name)
+    return list(found.values())
+
+
+def likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Sequence[str]) -> list[Cause]:
+    """The causes that fit; EVENTS are the last operations of the thread before it went another way."""
+    return list(_likely(demo, outcome, events, opened))
+
+
+def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Sequence[str]) -> Iterator[Cause]:
+    panic = outcome.panic
+    if not outcome.started:
+        yield Cause("a library that the program needs is not found here")
+        return
+    if panic and panic.code == lib.GR_PANIC_BUG:
+        yield Cause("a fault of gdbrr", "report it, with the demo if you can")
+        return
+    if panic and panic.refused:
+        yield Cause("the program used something that gdbrr does not support", "docs/limits.md says what it does")
+    others = [path for path, _, _ in differing_objects(demo)]
+    engine = [row["path"] for row in _engine(demo)]
+    if set(others) - set(engine):
+        yield Cause("the program or a library was rebuilt or updated since the recording", "put back what was recorded")
+    elif others:
+        yield Cause("gdbrr itself is another build than the one that recorded", "record again with this one")
+    for path in changed_files(demo, opened):
+        what = f"the input file {path} was changed since the recording"
+        yield Cause(what, "restore it, or record with --set file=record")
+    for name, mode, call in unrecorded(demo, events):
+        yield Cause(
+            f"class {name} is {mode}, so {call} may answer differently in every run", f"record with --set {name}=record"
+        )
+    recorded = demo.manifest.get("host", {})
+    here = host.facts()
+    changed = [name for name in ("cpu", "libc", "kernel") if recorded.get(name) not in (None, here[name])]
+    if changed:
+        what = f"another machine: {', '.join(changed)} differ from the recording's"
+        yield Cause(what, "replay where it was recorded")
+    if panic and panic.refused:
+        return
+    if len(demo.threads) > 1:
+        yield Cause(
+            "a data race, or a lock made of atomics: threads use the same memory in an order that no operation keeps",
+            race_advice(),
+        )
+    yield Cause(
+        "something nondeterministic that is not recorded, such as rdtsc, rdrand or memory shared with another process",
+        "docs/limits.md lists what is not seen",
+    )
+
+
+def race_advice() -> str:
+    """What the orders that this gdbrr knows can do about races."""
+    orders = next((knob.choices for knob in tables.knobs() if knob.name == "order"), ())
+    return "record with --order serial" if "serial" in orders else "look with gcc -fsanitize=thread or helgrind"
