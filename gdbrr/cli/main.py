@@ -87,6 +87,9 @@ def dispatch(words: list[str]) -> int:
         raise unknown_verb(words[0])
     else:
         verbs = VERBS
+    prepare = getattr(load(words[0]), "prepare", None) if len(verbs) == 1 else None
+    if prepare:
+        words = [words[0], *prepare(words[1:])]
     args = build_parser(verbs).parse_args(words or ["--help"])
     status: int = load(args.verb).main(args)
     sys.stdout.flush()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, Slot
+from gdbrr.ctl.digest import Digest
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.launch.replay import end_process
 from gdbrr.timeline import tracer
@@ -61,6 +62,10 @@ class Process:
             end_process(self.pid)
         if self.slot.index:
             self.control.give_slot(self.slot)
+
+    def digest(self) -> Digest:
+        """Only while it stands."""
+        return Digest.parse(self.control.digest(self.slot))
 
     def check(self) -> None:
         panic = self.slot.panic
