@@ -17,7 +17,7 @@ WERROR ?= -Werror
 
 # ---------------------------------------------------------------- the engine
 # merge.c runs beside Python only (gdbrr._native); launch.c is a program of its own.
-ENGINE_DIRS := core log ctl heap patch replay syscall sync watch ckpt
+ENGINE_DIRS := core log ctl heap patch replay digest syscall sync watch ckpt
 ENGINE_C := $(filter-out preload/log/merge.c,$(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.c))) \
             $(wildcard preload/init.c)
 ENGINE_S := $(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.S)) $(wildcard preload/*.S)
@@ -42,7 +42,7 @@ LAUNCH := $(BUILD)/gdbrr-launch
 endif
 
 # ---------------------------------------------------------------- targets
-.PHONY: help build engine demo test lint bench docs clean distclean
+.PHONY: help build engine demo test lint identity bench docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +59,9 @@ test: .venv/.setup-test build ## set up what is missing and run every test
 
 lint: .venv/.setup-test build ## warnings as errors, ruff, mypy --strict, layers, headers, shellcheck, fresh docs
 	@$(VENV) -m pytest -q tests/lint </dev/null
+
+identity: .venv/.setup-test build ## compare the state of 20 replays of each program with its recording (minutes)
+	@GDBRR_IDENTITY_REPLAYS=20 $(VENV) -m pytest -q -n $(JOBS) tests/identity </dev/null
 
 bench: build ## measure; prints proportions and judges nothing
 	@set -e; for file in bench/*.py; do echo "== $$file"; $(VENV) "$$file" </dev/null; done
@@ -78,7 +81,7 @@ distclean: clean ## remove .venv as well
 Q := $(if $(filter 1,$(V)),,@)
 note = @printf '  %-6s %s\n' $(1) $(2)
 
-ifneq ($(filter test lint,$(MAKECMDGOALS)),)
+ifneq ($(filter test lint identity,$(MAKECMDGOALS)),)
 .venv/.setup-run: .venv/.setup-test # never both at once under -j
 endif
 

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 2
+#define GR_ABI_VERSION 3
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -29,6 +29,7 @@
 #define GR_WATCHES 4
 #define GR_TRACE_MAX 0x100000
 #define GR_PANIC_TEXT 1024
+#define GR_DIGEST_ROOM 0x800000
 
 enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
 
@@ -41,6 +42,10 @@ enum gr_action { GR_ACT_RECORD, GR_ACT_NATIVE, GR_ACT_IGNORE, GR_ACT_REFUSE };
 // what a killed process leaves behind is readable up to there.
 #define GR_UNIT 0x10000
 #define GR_CHUNK_MAGIC 0x4b4e4843
+#define GR_EVENT_DATA 0x2000000 // most bytes of data in one event; what is more follows in DATA events
+// INVARIANT(closed-is-closed): a log that is closed has this bit set in its clock, so that every stamp taken from then on
+// says so by itself, and no event behind the first missing one exists.
+#define GR_CLOSED 0x8000000000000000
 
 struct gr_chunk {
 	uint32_t magic;
@@ -104,6 +109,18 @@ struct gr_thread_pub {
 	uint64_t ret_pc;      // where the program goes on after the operation; 0 if it does not return
 };
 
+// ---------------------------------------------------------------- a digest of the state
+// What a DIGEST event holds and GR_CMD_DIGEST leaves: the head, the registers of `threads` threads by index, then
+// `ranges` ranges by address. A range is memory in a row that the program may write; behind it stand its groups of 64
+// pages that are not all zero, each followed by 4 bytes of hash for every set bit of `pages`. Pages of zeros have no
+// bit, so one that was never touched equals one that was cleared.
+#define GR_PAGE 4096
+#define GR_DIGEST_PAGES 64
+
+struct gr_digest { uint32_t threads; uint32_t ranges; uint64_t vectors; };
+struct gr_digest_range { uint64_t start, end; uint32_t groups, pad; };
+struct gr_digest_group { uint64_t start, pages; };
+
 // ---------------------------------------------------------------- the control page
 struct gr_panic {
 	uint32_t set;
@@ -148,6 +165,7 @@ enum gr_cmd {
 	GR_CMD_FREEZE, // leave a frozen copy in arg_slot, stay standing
 	GR_CMD_WAKE,   // (to a frozen copy) make a standing copy in arg_slot, stay frozen
 	GR_CMD_DIE,
+	GR_CMD_DIGEST, // leave a digest of the standing process in the control page
 };
 
 #define GR_SLOT_ECHO 1     // write the program's output to descriptors 1 and 2 as it appears
@@ -218,6 +236,8 @@ struct gr_ctl {
 	uint32_t started;    // the constructor has run
 	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap
+	uint64_t digest_len; // bytes of digest[]; 0: it did not fit
+	uint8_t digest[GR_DIGEST_ROOM];
 	uint64_t trace[GR_TRACE_MAX];
 	struct gr_slot slot[GR_SLOTS];
 };

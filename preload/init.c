@@ -14,6 +14,8 @@
 #include "core/ops.h"
 #include "core/panic.h"
 #include "core/raw.h"
+#include "digest/digest.h"
+#include "digest/loader.h"
 #include "heap/heap.h"
 #include "log/log.h"
 #include "replay/gate.h"
@@ -74,12 +76,12 @@ static void hide_preload(char **envp)
 }
 
 // The auxiliary vector stands behind the environment.
-static uint64_t find_vdso(char **envp)
+static uint64_t auxiliary(char **envp, uint64_t type)
 {
 	while (*envp)
 		envp++;
 	for (const Elf64_auxv_t *aux = (const Elf64_auxv_t *)(envp + 1); aux->a_type != AT_NULL; aux++)
-		if (aux->a_type == AT_SYSINFO_EHDR)
+		if (aux->a_type == type)
 			return aux->a_un.a_val;
 	return 0;
 }
@@ -120,6 +122,8 @@ static void on_command(struct gr_thread *self, enum gr_cmd cmd)
 {
 	if (cmd == GR_CMD_FREEZE)
 		gr_ckpt_freeze(self, gr_slot->arg_slot);
+	else if (cmd == GR_CMD_DIGEST)
+		gr_digest_command(self);
 	else if (cmd == GR_CMD_RUN)
 		gr_points_arm();
 }
@@ -133,7 +137,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	const char *missing = gr_real_init();
 	if (!open_pages())
 		return false;
-	uint64_t vdso = find_vdso(envp);
+	uint64_t vdso = auxiliary(envp, AT_SYSINFO_EHDR), loader = auxiliary(envp, AT_BASE);
 	hide_preload(envp);
 	gr_slot->pid = gr_pid();
 	if (missing)
@@ -145,6 +149,8 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	if (vdso)
 		gr_vdso_init(vdso);
 	gr_fd_init();
+	if (loader)
+		gr_loader_forget(loader);
 	gr_fault_init();
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
@@ -186,5 +192,6 @@ long gr_first_operation(struct gr_thread *self, struct gr_regs *frame)
 			memcpy(standard_fds, ev.data, sizeof standard_fds);
 	}
 	gr_fd_standard(standard_fds);
+	gr_loader_clear_stack(frame->rsp);
 	return frame->rax;
 }

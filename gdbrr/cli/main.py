@@ -99,6 +99,9 @@ def dispatch(words: list[str]) -> int:
         raise unknown_verb(words[0])
     else:
         verbs = VERBS
+    prepare = getattr(load(words[0]), "prepare", None) if len(verbs) == 1 else None
+    if prepare:
+        words = [words[0], *prepare(words[1:])]
     args, unknown = build_parser(verbs).parse_known_args(words or ["--help"])
     if unknown:
         what = "option" if unknown[0].startswith("-") else "argument"

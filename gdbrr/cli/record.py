@@ -19,11 +19,19 @@ from gdbrr.errors import EXIT_USAGE, GdbrrError
 if TYPE_CHECKING:
     from gdbrr.demo.pack import Summary
 
+DIGEST = 64
+
+_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order")
+
 EPILOG = """\
 examples:
   gdbrr record ./server --port 8080            to server-1.demo
   gdbrr record -o crash.demo -p sparse ./game  with a profile; gdbrr profiles lists them
   gdbrr record --set file=native make          files are read again on replay, not kept in the demo
+  gdbrr record --digest=100 ./parser           each replay compares registers and memory, too
+
+--digest looks at all memory behind every N-th operation, while the program has one thread: while others run, memory
+as a whole has no meaning. A replay whose registers or memory differ is desynchronised and names the first page.
 
 The exit status is the program's own, 128+N when signal N ended it; 127 when there is no such program, 126
 when it cannot be executed. Ctrl-C and the like go to the program; SIGTERM and SIGHUP are handed on to it.
@@ -45,11 +53,29 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     add_options(parser)
     parser.add_argument(
+        "--digest",
+        metavar="N",
+        nargs="?",
+        const=str(DIGEST),
+        help=f"keep a digest of registers and memory behind every N-th operation (--digest=N; default {DIGEST})",
+    )
+    parser.add_argument(
         "command",
         metavar="PROGRAM [ARG ...]",
         nargs=argparse.REMAINDER,
         help="what to run, found like a shell would; its arguments are handed to it as they are",
     )
+
+
+def prepare(words: list[str]) -> list[str]:
+    """WORDS with a bare `--digest` completed: argparse would take the program for its value."""
+    done = list(words)
+    at = 0
+    while at < len(done) and done[at].startswith("-") and done[at] != "--":
+        if done[at] == "--digest":
+            done[at] = f"--digest={DIGEST}"
+        at += 2 if done[at] in _TAKES_A_WORD else 1
+    return done
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -69,7 +95,12 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def sets_of(args: argparse.Namespace) -> list[str]:
     """Every value that the command line sets on top of the profile."""
-    return [*args.sets, *([f"order={args.order}"] if args.order else [])]
+    digest = getattr(args, "digest", None)
+    return [
+        *args.sets,
+        *([f"order={args.order}"] if args.order else []),
+        *([f"digest={digest}"] if digest is not None else []),
+    ]
 
 
 def main(args: argparse.Namespace) -> int:
@@ -91,8 +122,11 @@ def main(args: argparse.Namespace) -> int:
     if ending.panic and ending.panic.refused:
         raise record.refusal(ending.panic)
     if ending.panic:
+        for note in ending.summary.notes if ending.summary else ():
+            print(f"gdbrr: {note}", file=sys.stderr)
         what = f"the recording ended early: {ending.panic.text}; what was recorded up to there is in {ending.demo}"
-        raise GdbrrError(what, ending.panic.hint or "raise limits.log in the profile, or make room")
+        way_out = "raise limits.log in the profile, or make room; limits.when_full=go_on lets the program go on"
+        raise GdbrrError(what, ending.panic.hint or way_out)
     assert ending.demo
     assert ending.summary
     print(line(ending.demo, ending.summary), file=sys.stderr)

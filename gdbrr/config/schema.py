@@ -18,9 +18,11 @@ Scalar = str | int
 
 KNOB_KEYS = {
     "order": "order",
+    "digest": "digest",
     "epochs.ticks": "epoch_ticks",
     "epochs.bytes": "epoch_bytes",
     "limits.log": "log_limit",
+    "limits.when_full": "when_full",
     "limits.checkpoints": "checkpoints",
     "points": "points",
     "limits.trace": "trace_limit",

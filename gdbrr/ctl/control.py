@@ -20,6 +20,7 @@ from gdbrr.errors import GdbrrError
 FOREVER = (1 << 64) - 1
 """A stop_tick that is never reached."""
 
+_DIGEST_TIMEOUT = 60.0
 _PATIENCE = 0.02
 """Seconds after which a waiting controller looks whether the process still lives and reports progress."""
 
@@ -233,6 +234,16 @@ class Control:
             return list(self.raw.trace[0:total]), True
         at = total % room
         return list(self.raw.trace[at:room]) + list(self.raw.trace[0:at]), False
+
+    def digest(self, slot: Slot) -> bytes:
+        """What GR_CMD_DIGEST left, told by a standing process of SLOT."""
+        state = slot.state
+        slot.command(lib.GR_CMD_DIGEST)
+        slot.wait((state,), timeout=_DIGEST_TIMEOUT)
+        size = int(self.raw.digest_len)
+        if not size:
+            raise GdbrrError("the process has more memory than a digest of it can hold", "use a smaller program")
+        return bytes(ffi.buffer(self.raw.digest, size))
 
     def close(self) -> None:
         self._page.close()

@@ -86,6 +86,7 @@ def pack(
             manifest = parse(_with_end(raw, ctl, end))
             packer = _Packer(log, ctl, progress)
             ticks, size = _epoch_limits(ctl)
+            closed = bool(ctl.c.clock & lib.GR_CLOSED)
         with atomic(out) as file:
             writer = Writer(file, manifest)
             packer.run(writer, epoch_ticks or ticks, epoch_bytes or size)
@@ -99,6 +100,8 @@ def pack(
             recording.rmdir()
         except OSError:
             packer.notes.append(f"{recording} holds other files and was kept")
+    if closed:
+        packer.notes.append("the log was full; the program went on unrecorded, and the demo ends where it was full")
     threads = sum(1 for n in packer.positions if n)
     return Summary(writer.ticks, threads, len(packer.epochs), total, writer.stream_bytes, tuple(packer.notes))
 

@@ -133,7 +133,8 @@ class Recording:
             directory.mkdir(mode=0o700)
         except FileExistsError:
             raise GdbrrError(
-                f"{directory} is in the way", "it is an unfinished recording; remove it or choose another -o"
+                f"{directory} is in the way",
+                "it is an unfinished recording: gdbrr recover makes a demo of it; or choose another -o",
             ) from None
         except OSError as error:
             place = directory.parent
@@ -234,11 +235,18 @@ class Recording:
         raw = self.page.slot(0).panic
         return read_panic(raw) if raw.set else None
 
+    @property
+    def closed(self) -> bool:
+        """Whether the log was full, and the program went on without it."""
+        return bool(self.page.c.clock & lib.GR_CLOSED)
+
     def end(self, wait_status: int) -> int:
         """Note how the program ended; returns the status a shell would show."""
         code = os.waitstatus_to_exitcode(wait_status)
         kind, value = ("exit", code) if code >= 0 else ("signal", -code)
-        self.page.c.end_kind = {"exit": 1, "signal": 2}[kind]
+        if self.closed:  # the demo ends before the program did
+            kind, value = "unknown", 0
+        self.page.c.end_kind = {"unknown": 0, "exit": 1, "signal": 2}[kind]
         self.page.c.end_value = value
         self.manifest["end"] = {"kind": kind, "value": value}
         if not self.manifest["objects"]:

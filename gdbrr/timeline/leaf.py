@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from gdbrr.abi import lib
 from gdbrr.ctl import threads
 from gdbrr.ctl.control import FOREVER
+from gdbrr.ctl.digest import Digest
 from gdbrr.timeline.model import Moment, ThreadView
 from gdbrr.timeline.worker import Worker
 
@@ -63,6 +64,10 @@ class DemoLeaf:
 
     def threads(self) -> Sequence[ThreadView]:
         return views(self.pid, self._born)
+
+    def digest(self) -> Digest:
+        """Registers and writable memory of the standing process, to be compared with another leaf's."""
+        return self._worker.digest()
 
     def release(self, stop_tick: int | None = None) -> None:
         slot = self._worker.slot

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, Slot
+from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.launch.replay import end_process
@@ -63,6 +64,10 @@ class Process:
             end_process(self.pid)
         if self.slot.index:
             self.control.give_slot(self.slot)
+
+    def digest(self) -> Digest:
+        """Only while it stands."""
+        return Digest.parse(self.control.digest(self.slot))
 
     def check(self) -> None:
         panic = self.slot.panic

@@ -12,10 +12,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "../abi.h"
+
 #define GR_HEAP_ADDR 0x2a0000000000
 #define GR_HEAP_REGION 0x800000000 // 32 GiB of addresses for each heap
 #define GR_HEAPS 1280
-#define GR_PAGE 4096
 
 // ---------------------------------------------------------------- sizes of small blocks
 #define GR_SMALL_MAX 32768

@@ -8,25 +8,38 @@
 #include <time.h>
 
 #include "../core/nolibc.h"
+#include "../core/ops.h"
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
 
 // INVARIANT(space-before-touch): the pages of a chunk are populated before they are touched, so a full disk is an
 // error here and not a SIGBUS in the middle of an event.
-static void new_chunk(struct gr_thread *self, size_t need)
+//
+// What happens when there is none is the profile's choice. Where the program goes on, the engine is off from here on: each
+// thread leaves it at its next system call (syscall/dispatch.c).
+static bool full(struct gr_thread *self, const char *why, uint64_t a, uint64_t b)
+{
+	if (gr_ctl->knob[GR_KNOB_when_full] == 0)
+		gr_panic(self, GR_PANIC_LOG_FULL, why, a, b);
+	__atomic_fetch_or(&gr_ctl->clock, GR_CLOSED, __ATOMIC_SEQ_CST);
+	gr_mode = GR_MODE_OFF;
+	return false;
+}
+
+static bool new_chunk(struct gr_thread *self, size_t need)
 {
 	uint64_t units = (sizeof(struct gr_chunk) + need + GR_UNIT - 1) / GR_UNIT;
 	uint64_t first = __atomic_fetch_add(&gr_ctl->units, units, __ATOMIC_RELAXED);
 	uint64_t size = units * GR_UNIT;
 	if ((first + units) * GR_UNIT > gr_ctl->data_size) {
 		__atomic_fetch_sub(&gr_ctl->units, units, __ATOMIC_RELAXED); // they do not exist
-		gr_panic(self, GR_PANIC_LOG_FULL, "the log has reached its limit of %u bytes", gr_ctl->data_size, 0);
+		return full(self, "the log has reached its limit of %u bytes", gr_ctl->data_size, 0);
 	}
 	struct gr_chunk *chunk = (struct gr_chunk *)(GR_DATA_ADDR + first * GR_UNIT);
 	long ret = GR_RAW(SYS_madvise, chunk, size, MADV_POPULATE_WRITE);
 	if (GR_IS_ERR(ret) && ret != -22) // EINVAL: before Linux 5.14
-		gr_panic(self, GR_PANIC_LOG_FULL, "no space for the log (error %d after %u bytes)", -ret, first * GR_UNIT);
+		return full(self, "no space for the log (error %d after %u bytes)", -ret, first * GR_UNIT);
 	chunk->thread = self->pub.index;
 	chunk->seq = self->seq++;
 	chunk->units = units;
@@ -36,12 +49,7 @@ static void new_chunk(struct gr_thread *self, size_t need)
 	self->chunk = chunk;
 	self->pos = (uint8_t *)(chunk + 1);
 	self->end = (uint8_t *)chunk + size;
-}
-
-static void room(struct gr_thread *self, size_t need)
-{
-	if ((size_t)(self->end - self->pos) < need)
-		new_chunk(self, need);
+	return true;
 }
 
 // ---------------------------------------------------------------- times
@@ -69,6 +77,20 @@ static uint64_t coarse_time(struct gr_thread *self)
 	return time ? time : 1;
 }
 
+// ---------------------------------------------------------------- events
+// Room for an event, and its stamp. False when the log is closed: nothing of this thread is logged any more.
+static bool begin(struct gr_thread *self, struct gr_event *ev)
+{
+	size_t need = GR_EVENT_MAX_HEAD + ev->len;
+	if (__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED)
+		return false;
+	if ((size_t)(self->end - self->pos) < need && !new_chunk(self, need))
+		return false;
+	ev->time = coarse_time(self);
+	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
+	return !(ev->stamp & GR_CLOSED);
+}
+
 // INVARIANT(commit-after-event): see abi.h.
 static void commit(struct gr_thread *self)
 {
@@ -78,28 +100,51 @@ static void commit(struct gr_thread *self)
 
 void gr_log(struct gr_thread *self, struct gr_event *ev)
 {
-	room(self, GR_EVENT_MAX_HEAD + ev->len);
-	ev->time = coarse_time(self);
-	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
+	if (!begin(self, ev))
+		return;
 	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
 	commit(self);
 }
 
-void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)
+static void log_rest(struct gr_thread *self, const struct gr_piece *piece, uint32_t done, uint64_t shift)
 {
+	while (done < piece->len) {
+		uint32_t n = piece->len - done < GR_EVENT_DATA ? piece->len - done : GR_EVENT_DATA;
+		struct gr_event more = {
+			.kind = GR_OP_DATA, .object = piece->addr + shift + done, .data = (const uint8_t *)piece->addr + done, .len = n,
+		};
+		gr_log(self, &more);
+		done += n;
+	}
+}
+
+void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count, uint64_t shift)
+{
+	uint32_t room = GR_EVENT_DATA;
 	ev->data = NULL;
 	ev->len = 0;
-	for (unsigned i = 0; i < count; i++)
-		ev->len += sizeof pieces[i].len + pieces[i].len;
-	room(self, GR_EVENT_MAX_HEAD + ev->len);
-	ev->time = coarse_time(self);
-	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t n = pieces[i].len < room ? pieces[i].len : room;
+		ev->len += sizeof n + n;
+		room -= n;
+	}
+	if (!begin(self, ev))
+		return;
 	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
 	uint8_t *p = self->pos - ev->len;
+	room = GR_EVENT_DATA;
 	for (unsigned i = 0; i < count; i++) {
-		memcpy(p, &pieces[i].len, sizeof pieces[i].len);
-		memcpy(p + sizeof pieces[i].len, (const void *)pieces[i].addr, pieces[i].len);
-		p += sizeof pieces[i].len + pieces[i].len;
+		uint32_t n = pieces[i].len < room ? pieces[i].len : room;
+		memcpy(p, &n, sizeof n);
+		memcpy(p + sizeof n, (const void *)pieces[i].addr, n);
+		p += sizeof n + n;
+		room -= n;
 	}
 	commit(self);
+	room = GR_EVENT_DATA;
+	for (unsigned i = 0; i < count; i++) {
+		uint32_t n = pieces[i].len < room ? pieces[i].len : room;
+		log_rest(self, &pieces[i], n, shift);
+		room -= n;
+	}
 }

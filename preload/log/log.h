@@ -15,4 +15,7 @@ void gr_log(struct gr_thread *self, struct gr_event *ev);
 
 // The same for an event whose data is gathered from several places, each behind its length in 4 bytes.
 struct gr_piece { uint64_t addr; uint32_t len; };
-void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);
+//
+// INVARIANT(bounded-events): an event holds at most GR_EVENT_DATA bytes of pieces. What is more follows at once in DATA events, whose
+// object is the address it belongs to: that of the piece plus `shift`.
+void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count, uint64_t shift);

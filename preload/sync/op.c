@@ -5,12 +5,15 @@
 #include "op.h"
 
 #include "../core/panic.h"
+#include "../digest/digest.h"
 #include "../log/log.h"
 #include "../replay/gate.h"
 
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result)
 {
 	struct gr_event ev = {.kind = op, .object = object, .result = result};
+	if (gr_digest_on())
+		gr_digest_primitive(self, op, object);
 	gr_log(self, &ev);
 }
 
@@ -18,6 +21,8 @@ long gr_op_result(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
 	struct gr_event ev;
 	gr_gate_next(self, op, 0, object, &ev);
+	if (gr_digest_on())
+		gr_digest_primitive(self, op, object);
 	return ev.result;
 }
 
@@ -52,12 +57,17 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 		gr_exchange_operation,
 	};
 	if (gr_mode == GR_MODE_OFF || self->nest) {
+		// The engine's own entries have no function behind them: between the decision for one and here the log was closed.
+		if (which >= GR_WRAP_COUNT)
+			return;
 		frame->rax = ((long (*)(long, long, long, long))gr_real[which])(frame->rdi, frame->rsi, frame->rdx, frame->rcx);
 		return;
 	}
 	gr_show_call(self, frame);
 	self->pub.state = GR_T_ENGINE;
 	frame->rax = work[which](self, frame);
+	if (gr_digest_on())
+		gr_digest_leave(self, frame, false);
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
 	self->pub.state = GR_T_RUNNING;

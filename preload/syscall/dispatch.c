@@ -13,6 +13,7 @@
 #include "../core/ops.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../digest/digest.h"
 #include "../replay/gate.h"
 #include "descriptor.h"
 
@@ -124,6 +125,27 @@ void gr_call_end(struct gr_call *call, struct gr_event *ret)
 	call->result = ret->result;
 }
 
+static bool within(const struct gr_event *ev, uint64_t addr, uint64_t len)
+{
+	return ev->object >= addr && ev->len <= len && ev->object - addr <= len - ev->len;
+}
+
+void gr_call_more(struct gr_call *call, uint64_t addr, uint64_t len)
+{
+	struct gr_piece pieces[GR_CALL_PIECES];
+	struct gr_event ev;
+	while (gr_gate_peek(call->self, &ev) && ev.kind == GR_OP_DATA) {
+		gr_gate_next(call->self, GR_OP_DATA, 0, 0, &ev);
+		bool fits = addr && within(&ev, addr, len);
+		int count = addr ? 0 : gr_call_outputs(call, pieces);
+		for (int i = 0; i < count; i++)
+			fits |= within(&ev, pieces[i].addr, pieces[i].len);
+		if (!fits)
+			gr_gate_desync(call->self, &ev, GR_OP_DATA, 0, 0, "outputs that do not fit the program's buffers");
+		memcpy((void *)ev.object, ev.data, ev.len);
+	}
+}
+
 static void inject(struct gr_call *call, const struct gr_event *ev)
 {
 	if (!gr_call_inject(call, ev->data, ev->len))
@@ -152,7 +174,7 @@ static void record(struct gr_call *call, enum gr_action action)
 	}
 	if (action == GR_ACT_RECORD && ev.flags)
 		ev.flags |= GR_FD_RECORDED;
-	gr_log_pieces(call->self, &ev, pieces, count);
+	gr_log_pieces(call->self, &ev, pieces, count, 0);
 	gr_fd_update(call, ev.flags);
 }
 
@@ -165,6 +187,7 @@ static void replay_recorded(struct gr_call *call)
 	gr_call_end(call, &ev);
 	call->result = gr_output_result(call, ev.result);
 	inject(call, &ev);
+	gr_call_more(call, 0, 0);
 	gr_fd_update(call, ev.flags);
 }
 
@@ -299,6 +322,18 @@ static void close_or_copy(struct gr_call *call)
 	}
 }
 
+// Behind the end of a recording whose program goes on: this thread's calls are its own again, from this one on, which is
+// executed where it stands. False where no instruction stands that could be, and in a forked child.
+static bool leave_for_good(struct gr_regs *frame)
+{
+	const uint8_t *site = (const uint8_t *)frame->rip - 2;
+	if (!(gr_ctl->clock & GR_CLOSED) || site[0] != 0x0f || site[1] != 0x05)
+		return false;
+	gr_sud_disarm();
+	frame->rip -= 2;
+	return true;
+}
+
 // ---------------------------------------------------------------- from entry.S
 void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 {
@@ -313,6 +348,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		gr_sigreturn(frame->rsp);
 	}
 	if (gr_mode == GR_MODE_OFF || self->nest) {
+		if (!self->nest && leave_for_good(frame))
+			return;
 		frame->rax = gr_call_kernel(&call);
 		return;
 	}
@@ -335,6 +372,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		close_or_copy(&call);
 	}
 	frame->rax = call.result;
+	if (gr_digest_on())
+		gr_digest_leave(self, frame, true);
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
 	self->pub.state = GR_T_RUNNING;

@@ -38,6 +38,7 @@ void gr_fault_init(void);
 // sud.c
 bool gr_sud_init(void);
 void gr_sud_arm(void);
+void gr_sud_disarm(void);
 
 // vdso.c: makes the vDSO's functions plain system calls.
 void gr_vdso_init(uint64_t vdso);
@@ -45,5 +46,9 @@ void gr_vdso_init(uint64_t vdso);
 // The halves of an operation pair, for handlers that replace both.
 void gr_call_start(struct gr_call *call);
 void gr_call_end(struct gr_call *call, struct gr_event *ret);
+
+// Replaying: takes the DATA events behind the end of a call, all of which must lie within `len` bytes at `addr`; with `addr` 0
+// within the outputs of the call.
+void gr_call_more(struct gr_call *call, uint64_t addr, uint64_t len);
 
 _Noreturn void gr_refuse(struct gr_call *call);

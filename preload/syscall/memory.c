@@ -35,7 +35,7 @@ void gr_map_log(struct gr_call *call, struct gr_event *ev, bool contents)
 		return;
 	}
 	const struct gr_piece piece = {window, (uint32_t)n};
-	gr_log_pieces(call->self, ev, &piece, 1);
+	gr_log_pieces(call->self, ev, &piece, 1, call->result - window);
 	GR_RAW(SYS_munmap, window, n);
 }
 
@@ -52,6 +52,7 @@ long gr_map_again(struct gr_call *call, const struct gr_event *ev, bool contents
 		return ret;
 	if (ev->len > 4 && ev->len - 4 <= a[1])
 		memcpy((void *)ret, ev->data + 4, ev->len - 4);
+	gr_call_more(call, ret, a[1]);
 	GR_RAW(SYS_mprotect, ret, a[1], a[2]);
 	return ret;
 }

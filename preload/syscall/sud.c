@@ -29,6 +29,11 @@ void gr_sud_arm(void)
 	GR_RAW(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, PR_SYS_DISPATCH_ON, __start_gr_gate, __stop_gr_gate - __start_gr_gate, 0);
 }
 
+void gr_sud_disarm(void)
+{
+	GR_RAW(SYS_prctl, PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0);
+}
+
 bool gr_sud_init(void)
 {
 	const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -33,6 +34,14 @@ def perf_breakpoints() -> bool:
     return bool(probes.run_in_child(probes.perf_breakpoints, 10.0).get("slots"))
 
 
+def private_mounts() -> bool:
+    words = ["unshare", "-m", "mount", "-t", "tmpfs", "none", "/tmp"]
+    try:
+        return subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, check=False).returncode == 0
+    except OSError:
+        return False
+
+
 def two_cores() -> bool:
     return len(os.sched_getaffinity(0)) >= 2
 
@@ -43,6 +52,7 @@ NEEDS = {
     "g++": tool("g++"),
     "shellcheck": tool("shellcheck"),
     "perf_breakpoints": Need("perf breakpoints", perf_breakpoints, by_setup=False),
+    "private_mounts": Need("right to mount in a namespace of its own", private_mounts, by_setup=False),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 

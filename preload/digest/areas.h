@@ -1,0 +1,38 @@
+// The program's writable memory, as the kernel lists it.
+// Runs in: the one thread that takes a digest.
+// May call: core.
+// Owns: the window at GR_WORK_ADDR.
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "../core/thread.h"
+
+// A stretch of writable memory; `name` is not terminated.
+struct gr_area {
+	uint64_t start, end;
+	bool file;  // pages that are absent may still have contents
+	bool stack; // the main thread's
+	const char *name;
+	size_t name_len;
+};
+
+// Room for lists and digests, in the engine's own zone: nothing of it is allocated where the program could see it.
+#define GR_WORK_ADDR 0x298000000000
+#define GR_WORK_LIST 0x1000000
+#define GR_WORK_SIZE (GR_WORK_LIST + GR_EVENT_DATA)
+
+// Reads the list of mappings. It stays valid until the next call.
+void gr_areas_read(struct gr_thread *self);
+
+// Walks it: `*at` is NULL in front of the first. The engine's own memory is left out.
+bool gr_areas_next(const char **at, struct gr_area *ret);
+
+// Which pages from `start` on have contents: one bit each, `count` (at most 64) of them. An absent page of anonymous
+// memory is zero.
+uint64_t gr_areas_present(const struct gr_area *area, uint64_t start, unsigned count);
+
+// Closes what gr_areas_read has opened. INVARIANT(no-descriptor-stays): between the two the program does not run.
+void gr_areas_done(void);

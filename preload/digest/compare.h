@@ -1,0 +1,13 @@
+// Where two digests differ.
+// Runs in: a replay whose digest is not the demo's.
+// May call: core.
+// Owns: the words of the report.
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+// Says in `text` how digest `here` differs from `demo` and returns the first address that does; 0 for registers. `demo` comes from
+// a file that may be damaged.
+uint64_t gr_digest_difference(const uint8_t *demo, size_t demo_len, const uint8_t *here, size_t here_len, char *text,
+			      size_t room);

@@ -1,0 +1,217 @@
+// Digests; see digest.h.
+// Runs in: application threads, leaving an operation; the thread of a replay that stands.
+// May call: core, log, replay.
+// Owns: operations of the kind DIGEST.
+#include "digest.h"
+
+#include "../core/nolibc.h"
+#include "../core/panic.h"
+#include "../ctl/slot.h"
+#include "../log/log.h"
+#include "../replay/gate.h"
+#include "areas.h"
+#include "compare.h"
+#include "mask.h"
+
+#define OUT_ADDR (GR_WORK_ADDR + GR_WORK_LIST)
+#define OUT_SIZE GR_EVENT_DATA
+
+static uint8_t page[GR_PAGE] __attribute__((aligned(64)));
+
+void gr_digest_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
+{
+	gr_mask_primitive(self, op, object);
+}
+
+// ---------------------------------------------------------------- registers
+// A system call destroys rcx and r11; single-stepping is the debugger's, not the program's.
+static struct gr_regs visible(const struct gr_regs *frame, uint64_t fs_base)
+{
+	struct gr_regs regs = *frame;
+	regs.rcx = regs.r11 = regs.gs_base = 0;
+	regs.eflags &= ~0x10100ULL; // RF, TF
+	regs.fs_base = fs_base;
+	return regs;
+}
+
+// MXCSR, XMM and the upper halves of YMM; what of the area is not there stays 0.
+static uint64_t hash_vectors(void)
+{
+	static uint8_t area[1024] __attribute__((aligned(64)));
+	memset(area, 0, sizeof area);
+	__asm__ volatile("xsave64 (%0)" : : "r"(area), "a"(6), "d"(0) : "memory");
+	uint64_t hash = gr_hash(GR_HASH_SEED, area + 24, 4);
+	hash = gr_hash(hash, area + 160, 256);
+	return gr_hash(hash, area + 576, 256);
+}
+
+// ---------------------------------------------------------------- memory
+struct out {
+	uint8_t *pos, *end;
+	bool full;
+	struct gr_digest_range *range;
+};
+
+static void *put(struct out *out, size_t size)
+{
+	if ((size_t)(out->end - out->pos) < size) {
+		out->full = true;
+		return NULL;
+	}
+	out->pos += size;
+	return out->pos - size;
+}
+
+// 0 for a page of zeros, never for another one.
+static uint32_t hash_page(uint64_t addr, bool file)
+{
+	if (file) {
+		size_t n = gr_peek(page, addr, GR_PAGE); // behind the end of a file there is no memory
+		memset(page + n, 0, GR_PAGE - n);
+	} else {
+		memcpy(page, (const void *)addr, GR_PAGE);
+	}
+	gr_mask_apply(addr, page);
+	const uint64_t *words = (const uint64_t *)page;
+	uint64_t any = 0, a = GR_HASH_SEED, b = ~GR_HASH_SEED;
+	for (unsigned i = 0; i < GR_PAGE / 8; i += 2) {
+		any |= words[i] | words[i + 1];
+		a = gr_hash_word(a, words[i]);
+		b = gr_hash_word(b, words[i + 1]);
+	}
+	if (!any)
+		return 0;
+	uint64_t hash = gr_hash_word(a, b);
+	return (uint32_t)(hash ^ hash >> 32) ?: 1;
+}
+
+static void add_area(struct out *out, const struct gr_area *area, uint64_t start)
+{
+	// Groups begin at multiples of their size, so that areas which are one in the recording and two in the replay, or
+	// the other way round, give the same groups: a group that two areas share is opened once.
+	static struct gr_digest_group *group;
+	while (start < area->end && !out->full) {
+		uint64_t first = start & ~(uint64_t)(GR_DIGEST_PAGES * GR_PAGE - 1);
+		uint64_t end = first + GR_DIGEST_PAGES * GR_PAGE;
+		end = end < area->end ? end : area->end;
+		uint64_t present = gr_areas_present(area, start, (end - start) / GR_PAGE);
+		for (uint64_t addr = start; present; addr += GR_PAGE, present >>= 1) {
+			uint32_t hash = present & 1 ? hash_page(addr, area->file) : 0;
+			if (!hash)
+				continue;
+			if (!out->range->groups || group->start != first) {
+				if (!(group = put(out, sizeof *group)))
+					return;
+				*group = (struct gr_digest_group){first, 0};
+				out->range->groups++;
+			}
+			uint8_t *check = put(out, sizeof hash);
+			if (!check)
+				return;
+			memcpy(check, &hash, sizeof hash);
+			group->pages |= 1ULL << (addr - first) / GR_PAGE;
+		}
+		start = end;
+	}
+}
+
+// The whole of it; returns its length, 0 when there is not enough room.
+static size_t take(struct gr_thread *self, const struct gr_regs *regs, uint32_t threads, uint64_t vectors, uint8_t *dst, size_t room)
+{
+	gr_areas_read(self); // makes the room for it, too
+	struct out out = {dst, dst + room, false, NULL};
+	struct gr_digest *head = put(&out, sizeof *head);
+	struct gr_regs *all = put(&out, threads * sizeof *all);
+	*head = (struct gr_digest){threads, 0, vectors};
+	memcpy(all, regs, threads * sizeof *all);
+	struct gr_area area;
+	for (const char *at = NULL; !out.full && gr_areas_next(&at, &area);) {
+		uint64_t start = gr_mask_start(&area);
+		if (out.range && out.range->end == start) {
+			out.range->end = area.end;
+		} else {
+			if (!(out.range = put(&out, sizeof *out.range)))
+				break;
+			*out.range = (struct gr_digest_range){.start = start, .end = area.end};
+			head->ranges++;
+		}
+		add_area(&out, &area, start);
+	}
+	gr_areas_done();
+	return out.full ? 0 : (size_t)(out.pos - dst);
+}
+
+// ---------------------------------------------------------------- behind an operation
+static bool is_alone(const struct gr_thread *self)
+{
+	for (uint32_t i = 0; i < gr_ctl->threads && i < GR_LIVE_THREADS; i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
+		if (t != self && state != GR_T_FREE && state != GR_T_EXITED)
+			return false;
+	}
+	return true;
+}
+
+static size_t take_here(struct gr_thread *self, const struct gr_regs *frame, bool call)
+{
+	uint64_t hash = call ? hash_vectors() : 0;
+	struct gr_regs regs = visible(frame, self->fs_base);
+	gr_mask_begin(self, frame->rsp - (call ? GR_RED_ZONE : 0));
+	size_t len = take(self, &regs, 1, hash, (uint8_t *)OUT_ADDR, OUT_SIZE);
+	if (!len)
+		gr_panic(self, GR_PANIC_REFUSED, "a digest of more memory than fits into %u bytes\nrecord without --digest", OUT_SIZE, 0);
+	return len;
+}
+
+static void record(struct gr_thread *self, const struct gr_regs *frame, bool call)
+{
+	// While others run, memory as a whole has no meaning.
+	if (self->pub.ops < self->digest_at || !is_alone(self))
+		return;
+	size_t len = take_here(self, frame, call);
+	struct gr_event ev = {.kind = GR_OP_DIGEST, .data = (const uint8_t *)OUT_ADDR, .len = len};
+	gr_log(self, &ev);
+	self->digest_at = self->pub.ops + gr_ctl->knob[GR_KNOB_digest];
+}
+
+static void compare(struct gr_thread *self, const struct gr_regs *frame, bool call)
+{
+	struct gr_event ev;
+	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_DIGEST)
+		return;
+	// It stands where the program goes on.
+	self->pub.shown = *frame;
+	self->pub.shown.fs_base = self->fs_base;
+	self->pub.ret_pc = frame->rip;
+	gr_gate_next(self, GR_OP_DIGEST, 0, 0, &ev);
+	size_t len = take_here(self, frame, call);
+	if (len == ev.len && memcmp((const void *)OUT_ADDR, ev.data, len) == 0)
+		return;
+	char text[GR_PANIC_TEXT];
+	uint64_t where = gr_digest_difference(ev.data, ev.len, (const uint8_t *)OUT_ADDR, len, text, sizeof text);
+	gr_gate_desync(self, &ev, GR_OP_DIGEST, 0, where, text);
+}
+
+void gr_digest_leave(struct gr_thread *self, struct gr_regs *frame, bool call)
+{
+	if (gr_mode == GR_MODE_RECORD)
+		record(self, frame, call);
+	else if (gr_mode == GR_MODE_REPLAY)
+		compare(self, frame, call);
+}
+
+// ---------------------------------------------------------------- standing
+void gr_digest_command(struct gr_thread *self)
+{
+	static struct gr_regs regs[GR_LIVE_THREADS];
+	uint32_t threads = 0;
+	for (uint32_t index = 0; index < 2 * gr_image->threads && threads < GR_LIVE_THREADS; index++) {
+		const struct gr_thread *t = gr_thread_by_index(index);
+		if (t)
+			regs[threads++] = visible(&t->pub.shown, t->fs_base);
+	}
+	gr_mask_begin(self, self->pub.shown.rsp - GR_RED_ZONE);
+	gr_ctl->digest_len = take(self, regs, threads, 0, gr_ctl->digest, sizeof gr_ctl->digest);
+	gr_slot_announce(gr_slot->state);
+}

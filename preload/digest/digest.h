@@ -1,0 +1,26 @@
+// Digests: registers and writable memory behind an operation, written into the demo and compared on replay.
+// Runs in: application threads, leaving an operation; the thread of a replay that stands.
+// May call: core, log, replay.
+// Owns: operations of the kind DIGEST.
+#pragma once
+
+#include "../core/ops.h"
+#include "../core/page.h"
+#include "../core/thread.h"
+
+// INVARIANT(off-costs-nothing): a run without digests sees one test of the control page at each operation.
+static inline bool gr_digest_on(void)
+{
+	return gr_ctl->knob[GR_KNOB_digest] != 0;
+}
+
+// Leaving an operation with the program's registers in `frame`: takes a digest when one is due (recording) or next
+// (replay). Behind a system `call` the vector registers and the red zone belong to the program, behind a library function to
+// nobody.
+void gr_digest_leave(struct gr_thread *self, struct gr_regs *frame, bool call);
+
+// What an operation was about; see mask.h.
+void gr_digest_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
+
+// GR_CMD_DIGEST: leaves a digest of a standing process in the control page.
+void gr_digest_command(struct gr_thread *self);

@@ -1,0 +1,13 @@
+// What the loader leaves behind that no two runs have in common: readings of the processor's clock, and used stack.
+// Runs in: the constructor, and the first operation.
+// May call: core.
+// Owns: nothing.
+#pragma once
+
+#include <stdint.h>
+
+// Clears the loader's clock readings. `loader` is where it lies (AT_BASE).
+void gr_loader_forget(uint64_t loader);
+
+// Clears the stack below `sp`, where the loader's and the constructor's own frames were. Not from a thread that stands there.
+void gr_loader_clear_stack(uint64_t sp);

@@ -1,0 +1,212 @@
+// What a digest leaves out; see mask.h.
+// Runs in: application threads.
+// May call: core.
+// Owns: the list of known primitives.
+#include "mask.h"
+
+#include "../core/nolibc.h"
+#include "../core/page.h"
+#include "../core/panic.h"
+
+#define DEAD_STACK 0x40000 // as deep below a stack pointer as the engine's own signal frames may ever reach
+#define PRIMITIVES 0x10000
+#define SPANS (2 * GR_LIVE_THREADS)
+
+enum { MUTEX = 1, CONDITION = 2 };
+
+// Both lists are sorted by address.
+static struct { uint64_t addr; uint32_t kind; } primitives[PRIMITIVES];
+static uint32_t primitives_count, primitives_lock;
+static struct span { uint64_t start, end; } spans[SPANS];
+static uint32_t spans_count, spans_at, primitives_at;
+static uint32_t tids[GR_LIVE_THREADS], tids_count;
+static uint64_t tids_bits[16]; // by the low 10 bits: most words are not there
+static uint64_t main_lowest;
+
+// ---------------------------------------------------------------- primitives
+static uint32_t position(uint64_t addr)
+{
+	uint32_t low = 0, high = primitives_count;
+	while (low < high) {
+		uint32_t middle = (low + high) / 2;
+		if (primitives[middle].addr < addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+// INVARIANT(same-primitives): what is known depends on the operations so far, not on their order, so a recording and its
+// replay know the same ones whenever only one thread lives.
+void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
+{
+	uint32_t kind;
+	switch (op) {
+	case GR_OP_MUTEX_LOCK:
+	case GR_OP_MUTEX_TRYLOCK:
+	case GR_OP_MUTEX_UNLOCK:
+		kind = MUTEX;
+		break;
+	case GR_OP_COND_WAIT:
+	case GR_OP_COND_WOKEN:
+	case GR_OP_COND_SIGNAL:
+		kind = CONDITION;
+		break;
+	default:
+		return;
+	}
+	while (__atomic_exchange_n(&primitives_lock, 1, __ATOMIC_ACQUIRE))
+		__builtin_ia32_pause();
+	uint32_t i = position(object);
+	bool known = i < primitives_count && primitives[i].addr == object;
+	bool full = primitives_count == PRIMITIVES;
+	if (known) {
+		primitives[i].kind = kind;
+	} else if (!full) {
+		memmove(&primitives[i + 1], &primitives[i], (primitives_count - i) * sizeof *primitives);
+		primitives[i].addr = object;
+		primitives[i].kind = kind;
+		primitives_count++;
+	}
+	__atomic_store_n(&primitives_lock, 0, __ATOMIC_RELEASE);
+	if (!known && full)
+		gr_panic(self, GR_PANIC_REFUSED, "digests of a program with more than %u mutexes and condition variables\n"
+			 "record without --digest", PRIMITIVES, 0);
+}
+
+// ---------------------------------------------------------------- this process, now
+static void add_span(uint64_t start, uint64_t end)
+{
+	uint32_t i = spans_count++;
+	for (; i && spans[i - 1].start > start; i--)
+		spans[i] = spans[i - 1];
+	spans[i] = (struct span){start, end};
+}
+
+static void add_thread(const struct gr_thread *t, uint64_t lowest)
+{
+	// Below that a stack is dead: there stand the frames of the engine's own signals.
+	add_span(lowest - DEAD_STACK, lowest);
+	// The kernel's id of a thread in its descriptor.
+	if (t->ctid)
+		add_span((uint64_t)t->ctid, (uint64_t)t->ctid + sizeof *t->ctid);
+	tids[tids_count++] = t->pub.tid;
+	tids_bits[t->pub.tid / 64 % 16] |= 1ULL << t->pub.tid % 64;
+	if (t->pub.index == 0)
+		main_lowest = lowest;
+}
+
+void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
+{
+	spans_count = spans_at = primitives_at = tids_count = 0;
+	main_lowest = 0;
+	memset(tids_bits, 0, sizeof tids_bits);
+	add_thread(self, lowest);
+	// Blocks are given out by index, so those behind the newest thread's were never touched. At a demo's end each thread may
+	// have been making one that is not in it.
+	uint32_t made = gr_mode == GR_MODE_RECORD ? gr_ctl->threads : 2 * gr_image->threads;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && i < made; i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		if (t != self && t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+			add_thread(t, t->pub.shown.rsp - GR_RED_ZONE);
+	}
+}
+
+uint64_t gr_mask_start(const struct gr_area *area)
+{
+	if (area->stack && main_lowest >= area->start && main_lowest < area->end)
+		return main_lowest & ~(uint64_t)(GR_PAGE - 1);
+	return area->start;
+}
+
+// ---------------------------------------------------------------- a page
+static bool is_tid(uint32_t word)
+{
+	if (!word || !(tids_bits[word / 64 % 16] & 1ULL << word % 64))
+		return false;
+	for (uint32_t i = 0; i < tids_count; i++)
+		if (tids[i] == word)
+			return true;
+	return false;
+}
+
+// A lock names its owner by the kernel's id of the thread, which is another one in every process: it is looked for where the
+// words around say that it is one, because libc and the loader have locks of their own. What is kept is whether there is an owner.
+//	pthread_mutex_t:  lock, count, OWNER, users, kind, spins, list[4]   (robust and PI: the id is in `lock` too)
+//	pthread_rwlock_t: readers, writers, phase, writers' futex, 0, 0, OWNER, shared
+// INVARIANT(no-owner-by-chance): every word of the lock is looked at; numbers that happen to be a thread's id are frequent.
+static bool owns_mutex(uint64_t at)
+{
+	uint32_t m[10];
+	if (gr_peek(m, at - 8, sizeof m) != sizeof m || m[3] != 1 || m[4] >= 0x400 || m[1] >= 0x10000 || m[5] >= 0x10000)
+		return false;
+	bool robust = m[4] & 16, inherits = m[4] & 32;
+	if (robust || inherits)
+		return (m[0] & 0x3fffffff) == m[2];
+	return (m[0] == 1 || m[0] == 2) && !(m[6] | m[7] | m[8] | m[9]);
+}
+
+static bool owns_rwlock(uint64_t at)
+{
+	uint32_t m[8];
+	return gr_peek(m, at - 24, sizeof m) == sizeof m && (m[0] & 3) == 3 && (m[2] == 1 || m[2] == 3) && m[3] <= 3 && !m[4] &&
+	       !m[5] && m[7] <= 1;
+}
+
+static void clear_owner(uint64_t addr, uint32_t *words, unsigned i)
+{
+	bool mutex = owns_mutex(addr + i * 4);
+	if (!mutex && !owns_rwlock(addr + i * 4))
+		return;
+	words[i] = 1;
+	if (mutex && i >= 2)
+		words[i - 2] = 1;
+}
+
+static void clear(uint64_t addr, uint8_t *page, uint64_t start, uint64_t end)
+{
+	start = start > addr ? start : addr;
+	end = end < addr + GR_PAGE ? end : addr + GR_PAGE;
+	if (start < end)
+		memset(page + (start - addr), 0, end - start);
+}
+
+static void flatten(uint64_t addr, uint8_t *page, uint64_t at)
+{
+	uint32_t word;
+	if (at < addr || at + sizeof word > addr + GR_PAGE)
+		return;
+	memcpy(&word, page + (at - addr), sizeof word);
+	word = word != 0;
+	memcpy(page + (at - addr), &word, sizeof word);
+}
+
+// A mutex: who holds it (by kernel id), how many wait, how long the last one spun. Whether it is held stays. A condition
+// variable is not touched on replay, where the order says who wakes.
+static void clear_primitive(uint64_t addr, uint8_t *page, uint64_t object, uint32_t kind)
+{
+	if (kind == CONDITION) {
+		clear(addr, page, object, object + 48);
+		return;
+	}
+	flatten(addr, page, object);
+	flatten(addr, page, object + 8);
+	clear(addr, page, object + 20, object + 22);
+}
+
+void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE])
+{
+	uint32_t *words = (uint32_t *)page;
+	for (unsigned i = 0; i < GR_PAGE / 4; i += 2) // locks are aligned to 8 bytes
+		if (is_tid(words[i]))
+			clear_owner(addr, words, i);
+	while (spans_at < spans_count && spans[spans_at].end <= addr)
+		spans_at++;
+	for (uint32_t i = spans_at; i < spans_count && spans[i].start < addr + GR_PAGE; i++)
+		clear(addr, page, spans[i].start, spans[i].end);
+	while (primitives_at < primitives_count && primitives[primitives_at].addr + 48 <= addr)
+		primitives_at++;
+	for (uint32_t i = primitives_at; i < primitives_count && primitives[i].addr < addr + GR_PAGE; i++)
+		clear_primitive(addr, page, primitives[i].addr, primitives[i].kind);
+}

@@ -1,0 +1,25 @@
+// What a digest leaves out: bytes that may differ between a recording and its replays, each with its reason.
+// Runs in: application threads.
+// May call: core.
+// Owns: the list of known primitives.
+#pragma once
+
+#include "../core/ops.h"
+#include "../core/thread.h"
+#include "areas.h"
+
+// A primitive that an operation was about: from now on its bytes are known for what they are.
+void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
+
+// Below a stack pointer at a system call; a function that returns leaves nothing there.
+#define GR_RED_ZONE 128
+
+// Begins a digest: collects what is dead or named by kernel ids in this process now. The stack of `self` is in use from
+// `lowest` on, those of all others from the red zone of where they were shown to be.
+void gr_mask_begin(struct gr_thread *self, uint64_t lowest);
+
+// The first address of an area that is looked at at all: the main stack grows by itself and begins where it lives.
+uint64_t gr_mask_start(const struct gr_area *area);
+
+// Clears in `page`, a copy of the page at `addr`, what is left out. Pages come with rising addresses.
+void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE]);

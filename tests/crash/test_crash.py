@@ -1,0 +1,222 @@
+"""What is left when something is killed, or when there is no room: a demo that is true as far as it goes.
+
+Runs in: pytest. May call: gdbrr record, gdbrr recover, gdbrr replay; unshare and mount where they are allowed.
+Owns: the rows of docs/determinism.md that name it.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from gdbrr.abi import lib
+from gdbrr.config import profiles
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import GdbrrError
+from gdbrr.launch import engine, record, recover, replay
+from harness import programs
+from harness.run import Result, run
+
+GDBRR = (sys.executable, "-m", "gdbrr")
+KILLS = 100
+SECONDS = 40.0
+
+
+@contextmanager
+def output_to(path: Path) -> Iterator[None]:
+    """Descriptor 1 of this process, which the processes of a replay inherit."""
+    kept = os.dup(1)
+    with open(path, "wb") as file:
+        os.dup2(file.fileno(), 1)
+    try:
+        yield
+    finally:
+        os.dup2(kept, 1)
+        os.close(kept)
+
+
+def killed_recording(place: Path, number: int, seconds: float) -> tuple[Path, bytes]:
+    """A demo of a program that was killed after SECONDS, and what it had printed."""
+    program = programs.build("busy")
+    profile = profiles.resolve(None, program, [])
+    request = record.Request([str(program)], dict(os.environ), str(place), profile, engine.find())
+    demo = place / f"{number}.demo"
+    recording = record.Recording(request, record.recording_of(demo))
+    with open(place / "out", "wb") as out, open(os.devnull, "r+b") as nothing:
+        pid = recording.start(stdio=(nothing.fileno(), out.fileno(), nothing.fileno()))
+        time.sleep(seconds)
+        os.kill(pid, signal.SIGKILL)
+        recording.end(os.waitpid(pid, 0)[1])
+    recording.pack(demo)
+    recording.remove()
+    return demo, (place / "out").read_bytes()
+
+
+@pytest.mark.limit(300)
+def test_a_program_killed_at_any_point_leaves_a_demo_that_replays(tmp_path: Path) -> None:
+    rng = random.Random(time.time_ns())
+    begun = time.monotonic()
+    printed = 0
+    for number in range(KILLS):
+        seconds = rng.uniform(0, 0.05)
+        demo, out = killed_recording(tmp_path, number, seconds)
+        with Demo.open(demo) as opened, output_to(tmp_path / "replayed"):
+            assert opened.damage is None
+            outcome = replay.run(opened)
+        again = (tmp_path / "replayed").read_bytes()
+        what = f"killed after {seconds:.4f} s, {outcome}"
+        assert outcome.synchronised, what
+        assert outcome.status == 128 + signal.SIGKILL, what
+        assert out.startswith(again), what
+        # At most one write of each thread had happened and was not logged yet.
+        assert out.count(b"\n") - again.count(b"\n") <= 2, what
+        printed += len(again)
+        demo.unlink()
+    assert printed, "every program was killed before it began"
+    print(f"{KILLS} kills in {time.monotonic() - begun:.1f} s of {SECONDS:g}")
+
+
+# ---------------------------------------------------------------- the recorder is killed
+def killed_recorder(tmp_path: Path, rounds: int) -> Path:
+    """A recording directory whose recorder is gone, while the program goes on for ROUNDS."""
+    demo = tmp_path / "x.demo"
+    words = [*GDBRR, "record", "-o", demo, "--", programs.build("busy"), str(rounds)]
+    with open(tmp_path / "out", "wb") as out:
+        recorder = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL)
+        while not (tmp_path / "out").stat().st_size:
+            assert recorder.poll() is None
+            time.sleep(0.001)
+        recorder.kill()
+        recorder.wait()
+    assert not demo.exists()
+    return record.recording_of(demo)
+
+
+def await_end(recording: Path) -> None:
+    while recover.users_of(recording / "ctl"):
+        time.sleep(0.01)
+
+
+def test_a_recording_without_its_recorder_is_recovered(tmp_path: Path) -> None:
+    recording = killed_recorder(tmp_path, 2000)
+    await_end(recording)
+    result = run(*GDBRR, "recover", recording).expect(0)
+    assert "gdbrr: recorded " in result.err
+    assert not recording.exists()
+    # The program had gone on to its end, and all of it is in the log.
+    assert run(*GDBRR, "replay", tmp_path / "x.demo").out.encode() == (tmp_path / "out").read_bytes()
+
+
+def test_a_recording_that_goes_on_is_not_recovered(tmp_path: Path) -> None:
+    recording = killed_recorder(tmp_path, 0)
+    users = recover.users_of(recording / "ctl")
+    try:
+        result = run(*GDBRR, "recover", recording).expect(1)
+        assert f"is still being written by process {users[0]}" in result.err
+    finally:
+        os.kill(users[0], signal.SIGKILL)
+    await_end(recording)
+    run(*GDBRR, "recover", "--keep", recording).expect(0)
+    assert recording.exists()
+    again = run(*GDBRR, "replay", tmp_path / "x.demo")
+    assert again.out
+    assert (tmp_path / "out").read_text().startswith(again.out)
+
+
+@pytest.mark.parametrize(
+    ("name", "why"), [("x", "is not called NAME.demo.recording"), ("y.demo.recording", "cannot be opened")]
+)
+def test_what_is_no_recording_is_not_recovered(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / name).mkdir()
+    assert why in run(*GDBRR, "recover", tmp_path / name).expect(1).err
+
+
+def test_a_demo_is_not_overwritten_by_recover(tmp_path: Path) -> None:
+    (tmp_path / "x.demo").write_text("mine")
+    (tmp_path / "x.demo.recording").mkdir()
+    assert "is in the way" in run(*GDBRR, "recover", tmp_path / "x.demo.recording").expect(1).err
+    assert (tmp_path / "x.demo").read_text() == "mine"
+
+
+# ---------------------------------------------------------------- no room
+def limited(tmp_path: Path, *options: str) -> tuple[Path, Result]:
+    demo = tmp_path / "x.demo"
+    words = ["record", "-o", demo, "--set", "limits.log=1M", *options, "--", programs.build("busy"), "1000"]
+    return demo, run(*GDBRR, *words)
+
+
+def prefix_of(demo: Path, out: str) -> str:
+    """What a replay prints, which must be a true beginning of OUT."""
+    again = run(*GDBRR, "replay", demo, "--json")
+    printed, _, report = again.out.rpartition("{")
+    assert '"synchronised": true' in report, again.describe()
+    assert out.startswith(printed)
+    return printed
+
+
+def test_a_full_log_stops_the_program(tmp_path: Path) -> None:
+    demo, result = limited(tmp_path)
+    assert result.status == 1
+    assert "the recording ended early: the log has reached its limit of 1048576 bytes" in result.err
+    assert "end\n" not in result.out
+    assert prefix_of(demo, result.out)
+
+
+def test_a_full_log_lets_the_program_go_on(tmp_path: Path) -> None:
+    demo, result = limited(tmp_path, "--set", "limits.when_full=go_on")
+    assert result.expect(7).out.endswith("end\n")
+    assert result.out.count("\n") == 2001
+    assert "the log was full; the program went on unrecorded" in result.err
+    printed = prefix_of(demo, result.out)
+    assert 0 < len(printed) < len(result.out)
+    with Demo.open(demo) as opened:
+        assert opened.end.kind == "unknown"
+
+
+def test_control_without_a_limit_all_of_it_is_recorded(tmp_path: Path) -> None:
+    demo, result = limited(tmp_path, "--set", "limits.log=64M")
+    assert run(*GDBRR, "replay", demo).expect(7).out == result.out
+
+
+_ON_SMALL_DISK = 'mount -t tmpfs -o size=3m none "$1" && cd "$1" && shift && exec "$@"'
+
+
+@pytest.mark.needs("private_mounts")
+@pytest.mark.parametrize("when_full", ["stop", "go_on"])
+def test_a_full_disk_is_no_sigbus(tmp_path: Path, when_full: str) -> None:
+    words = ["unshare", "-m", "sh", "-c", _ON_SMALL_DISK, "sh", tmp_path, *GDBRR, "record", "-o", "x.demo"]
+    words += ["--set", f"limits.when_full={when_full}", "--", programs.build("busy"), "2000"]
+    result = run(*words, env={"PYTHONPATH": os.pathsep.join(sys.path)})
+    assert result.out.startswith("a ") or result.out.startswith("b ")
+    assert result.out.endswith("end\n") == (when_full == "go_on"), result.describe()
+    assert result.status not in (128 + signal.SIGBUS, 128 + signal.SIGSEGV)
+
+
+# ---------------------------------------------------------------- large operations
+def test_an_operation_of_more_than_one_event_replays(tmp_path: Path) -> None:
+    big = tmp_path / "big"
+    with open(big, "wb") as file:
+        for number in range(100):
+            file.write(number.to_bytes(4, "little") * (1 << 18))
+    code = f"d = open({str(big)!r}, 'rb', buffering=0).read(); print(len(d), hash(d) != 0, d[-4:], d[50 << 20])"
+    demo = tmp_path / "x.demo"
+    first = run(*GDBRR, "record", "-o", demo, "--", "/usr/bin/python3", "-c", code).expect(0)
+    with Demo.open(demo) as opened:
+        assert sum(event.kind == lib.GR_OP_DATA for event in opened.events()) == 3
+    big.unlink()
+    assert run(*GDBRR, "replay", demo).expect(0).out == first.out
+
+
+def test_users_of_a_file_that_is_gone(tmp_path: Path) -> None:
+    assert recover.users_of(tmp_path / "none") == []
+    with pytest.raises(GdbrrError):
+        recover.demo_of(tmp_path / "x.demo")
