@@ -51,6 +51,8 @@ C_RANKS = {
     "watch": 5,
     "ckpt": 6,
     "init.c": 7,
+    "fence.c": 7,
+    "fence.h": 7,
     "launch.c": 7,
     "tracer.c": 7,
     "tracer.h": 0,
