@@ -43,13 +43,13 @@ class Session:
             raise GdbrrError("no demo is open", hint="try: rr-replay FILE")
         return self._link
 
-    def open_demo(self, path: str) -> None:
-        """Replay the demo at PATH, standing at its end."""
+    def open_demo(self, path: str, trust: bool = False) -> None:
+        """Replay the demo at PATH, standing at its end; with TRUST also one that somebody else recorded."""
         full = os.path.abspath(os.path.expanduser(path))
         if not os.path.isfile(full):
             raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
         self._make_room()
-        self._open(["serve", full], None)
+        self._open(["serve", *(["--trust"] if trust else []), full], None)
         wanted = str(self.status().get("program", ""))
         if not compat.program():
             if os.path.isfile(wanted):

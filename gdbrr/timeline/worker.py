@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, Slot
+from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, ProcessEnded, Slot, is_child
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.launch.replay import end_process
 from gdbrr.timeline import tracer
@@ -47,18 +47,17 @@ class Process:
         self.control = control
         self.slot = slot
         self.alive = True
-
-    @property
-    def pid(self) -> int:
-        return self.slot.pid
+        self.pid = slot.pid
+        """As it was when it was found to be a child of ours; what the slot says later is not believed."""
+        if not is_child(self.pid):
+            raise ProcessEnded(f"process {self.pid} is none of the replay's", "the program has tampered with its pages")
 
     def drop(self) -> None:
         """End it and give its slot back. Doing it twice is harmless."""
         if not self.alive:
             return
         self.alive = False
-        if self.pid:
-            end_process(self.pid)
+        end_process(self.pid)
         if self.slot.index:
             self.control.give_slot(self.slot)
 
