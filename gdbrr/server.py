@@ -86,7 +86,7 @@ def live_session(argv: Sequence[str], profile: Profile) -> Session:
     finally:
         os.close(program_side)
     process = RecordedProcess(recording, terminal)
-    return Session(live=process, save=process.save, program=recording.program)
+    return Session(live=process, save=process.save, note=process.note, program=recording.program)
 
 
 class RecordedProcess:
@@ -138,6 +138,10 @@ class RecordedProcess:
 
     def save(self, path: str) -> None:
         self._recording.save(Path(path))
+
+    def note(self) -> str:
+        refusal = self._recording.refusal
+        return str(refusal) if refusal is not None else ""
 
     def close(self) -> None:
         self._page.close()

@@ -370,9 +370,10 @@ static void auxv_read(uint64_t *ret_base, uint64_t *ret_random, uint64_t *ret_se
 }
 
 // Looks at what was really loaded: of a script, the interpreter.
-static void program_check(uint64_t *ret_random)
+static void program_check(const struct options *opt, uint64_t *ret_random)
 {
-	char link[64], name[PATH_MAX] = "the program";
+	char link[64], name[PATH_MAX];
+	snprintf(name, sizeof name, "%s", opt->exe);
 	snprintf(link, sizeof link, "/proc/%d/exe", child);
 	ssize_t len = readlink(link, name, sizeof name - 1);
 	if (len > 0)
@@ -442,7 +443,7 @@ int main(int argc, char **argv)
 	close(sync[1]);
 	exec_await(&opt, sync[0]);
 	uint64_t random;
-	program_check(&random);
+	program_check(&opt, &random);
 	if (opt.has_random)
 		random_set(random, opt.random);
 	if (opt.stop)

@@ -79,7 +79,7 @@ def main(args: argparse.Namespace) -> int:
     _, program = spawn.find_program(argv[0], env, cwd)
     profile = profiles.resolve(args.profile, Path(program), sets_of(args))
     demo = args.output or record.free_name(program, Path())
-    if args.output and demo.is_dir():
+    if args.output and os.path.isdir(demo):
         raise GdbrrError(f"{demo} is a directory", "name the demo's file with -o")
     ending = record.run(record.Request(argv, env, cwd, profile, engine.find()), demo)
     if ending.panic and ending.panic.refused:

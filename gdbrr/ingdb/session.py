@@ -74,7 +74,9 @@ class Session:
         self._open(serve, env, folder)
         self._resume(compat.proceed)
         if self._reopen():
-            compat.write("The program has ended; this is the end of its recording, and the way is back.")
+            why = str(self.status().get("note") or "")
+            what = f"The recording ended: {why}." if why else "The program has ended; this is the end of its recording."
+            compat.write(f"{what} The way is back.")
 
     def _make_room(self) -> None:
         """End what this GDB debugs now. A recording or a process outside a session only if the user agrees."""

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdbrr.abi import OPS, lib
 from gdbrr.config import tables
-from gdbrr.launch import host
+from gdbrr.launch import host, record
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
@@ -64,7 +64,8 @@ def _lines(demo: Demo, outcome: Outcome) -> Iterator[str]:
             f" in thread {panic.thread}: {panic.text}."
         )
     else:
-        yield f"gdbrr replay: {demo.path} cannot be replayed from tick {panic.tick} of {demo.ticks} on: {panic.text}."
+        why = record.refusal(panic).message if panic.refused else panic.text
+        yield f"gdbrr replay: {demo.path} cannot be replayed from tick {panic.tick} of {demo.ticks} on: {why}."
     if panic and panic.want_op:
         yield f"  the demo holds    {operation(panic.want_op, panic.want_nr, panic.want_object)}"
         yield f"  the program did   {operation(panic.got_op, panic.got_nr, panic.got_object)}"
@@ -114,7 +115,8 @@ def likely_cause(demo: Demo, outcome: Outcome) -> str:
     if changed:
         return f"another machine: {', '.join(changed)} differ from the recording's"
     if panic and panic.code == lib.GR_PANIC_REFUSED:
-        return "the program used something that gdbrr does not support"
+        hint = record.refusal(panic).hint
+        return f"the program used something that gdbrr does not support. {hint[:1].upper()}{hint[1:]}"
     if panic and panic.code == lib.GR_PANIC_BUG:
         return "a fault of gdbrr"
     return "a data race, or something nondeterministic that the profile does not record"

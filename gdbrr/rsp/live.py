@@ -49,6 +49,7 @@ class Live(Protocol):
 
 
 Save = Callable[[str], None]
+Note = Callable[[], str]
 
 
 @dataclass
@@ -58,6 +59,8 @@ class Session:
     timeline: Timeline | None = None
     live: Live | None = None
     save: Save | None = None
+    note: Note | None = None
+    """Why the recording ended, where that was not the program's own doing."""
     program: str = ""
     crashed: bool = False
     """The recording ended in a fatal signal that the program brought on itself."""

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, ProcessEnded, Slot, is_child
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
+from gdbrr.launch import record
 from gdbrr.launch.replay import end_process
 from gdbrr.timeline import tracer
 from gdbrr.timeline.model import Progress
@@ -35,8 +36,10 @@ class Desynchronised(GdbrrError):
 
 def failure(panic: Panic) -> GdbrrError:
     """The error that a panic in a replay is."""
+    if panic.refused and panic.got_op:
+        return record.refusal(panic)
     if panic.refused:
-        return GdbrrError(f"this machine refuses {panic.text}", "gdbrr doctor says how to allow it")
+        return GdbrrError(f"this machine refuses {panic.text}", panic.hint or "gdbrr doctor says how to allow it")
     return Desynchronised(panic)
 
 

@@ -22,7 +22,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 {
 	struct gr_thread *child = gr_thread_alloc(index);
 	if (!child)
-		gr_panic(call->self, GR_PANIC_REFUSED, "more than %u threads at a time", GR_LIVE_THREADS, 0);
+		gr_panic(call->self, GR_PANIC_REFUSED, "more than %u threads at a time\nlet the program make fewer", GR_LIVE_THREADS, 0);
 	struct gr_regs *frame = (struct gr_regs *)child->stack - 1;
 	*frame = *call->frame;
 	frame->rax = 0;

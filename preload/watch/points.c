@@ -64,7 +64,7 @@ static void open_for(const struct gr_thread *t)
 		};
 		long fd = GR_RAW(SYS_perf_event_open, &attr, t->pub.tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
 		if (GR_IS_ERR(fd))
-			gr_panic(gr_self, GR_PANIC_REFUSED, "a hardware breakpoint at 0x%x (error %d)", point->addr, -fd);
+			gr_panic(gr_self, GR_PANIC_REFUSED, "a hardware breakpoint at 0x%x (error %d)\ngdbrr doctor says how to allow it", point->addr, -fd);
 		long high = GR_RAW(SYS_fcntl, fd, F_DUPFD_CLOEXEC, PERF_FD_MIN);
 		if (!GR_IS_ERR(high)) {
 			GR_RAW(SYS_close, fd);

@@ -73,7 +73,9 @@ def under(tmp_path: Path, rules: Sequence[str]) -> Path:
 class Run:
     """One program under the launcher, in the mode of a recording or of a replay but without the engine."""
 
-    def __init__(self, tmp_path: Path, argv: Sequence[str], *, fence: bool, flags: int = 0, rules: Sequence[str] = ()) -> None:
+    def __init__(
+        self, tmp_path: Path, argv: Sequence[str], *, fence: bool, flags: int = 0, rules: Sequence[str] = ()
+    ) -> None:
         self.out = tmp_path / "out"
         for name in ("ctl", "data"):
             (tmp_path / name).unlink(missing_ok=True)
@@ -82,8 +84,8 @@ class Run:
             page.c.mode = abi.lib.GR_MODE_REPLAY if fence else abi.lib.GR_MODE_RECORD
             page.slot(0).flags = flags
             start = spawn.Start(
-                argv[0], argv, ["PATH=/usr/bin:/bin"], None, bytes(16), spawn.stack_limit(), die_with_parent=True, no_core=True,
-                stdio=(0, out.fileno(), 2),
+                argv[0], argv, ["PATH=/usr/bin:/bin"], None, bytes(16), spawn.stack_limit(), die_with_parent=True,
+                no_core=True, stdio=(0, out.fileno(), 2),
             )  # fmt: skip
             engine = Engine(tmp_path / "libgdbrr.so", under(tmp_path, rules))
             self.pid = spawn.launch(engine, start, page, tmp_path / "ctl", tmp_path / "data")
