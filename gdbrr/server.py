@@ -45,11 +45,13 @@ Opener = Callable[[], Session]
 
 def demo_session(path: Path, trust: bool = False) -> Session:
     """A demo, standing at its end."""
+    from gdbrr.launch import inputs
     from gdbrr.timeline.timeline import open_demo
 
     timeline = open_demo(path, trust=trust)
     manifest = timeline.demo.manifest
     end = manifest.get("end", {})
+    note = "; ".join(inputs.sentences(manifest))
 
     def save(target: str) -> None:
         try:
@@ -60,6 +62,7 @@ def demo_session(path: Path, trust: bool = False) -> Session:
     return Session(
         timeline=timeline,
         save=save,
+        note=lambda: note,
         program=str(manifest.get("program", "")),
         crashed=end.get("kind") == "signal" and end.get("value") in _FAULTS,
     )

@@ -40,7 +40,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
-    from gdbrr.launch import record, replay
+    from gdbrr.launch import inputs, record, replay
     from gdbrr.report import divergence
 
     path = args.demo
@@ -51,6 +51,8 @@ def main(args: argparse.Namespace) -> int:
         outcome = replay.run(demo, echo=not args.quiet, trust=args.trust)
         if demo.damage:
             print(f"gdbrr: {demo.path} is damaged, so the replay ends at tick {demo.ticks}", file=sys.stderr)
+        for sentence in inputs.sentences(demo.manifest):
+            print(f"gdbrr: {sentence}", file=sys.stderr)
         if args.json:
             print(divergence.to_json(demo, outcome))
         if outcome.synchronised:

@@ -50,7 +50,10 @@ class Session:
             raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
         self._make_room()
         self._open(["serve", *(["--trust"] if trust else []), full], None)
-        wanted = str(self.status().get("program", ""))
+        status = self.status()
+        wanted = str(status.get("program", ""))
+        if status.get("note"):
+            compat.write(f"Note: {status['note']}")
         if not compat.program():
             if os.path.isfile(wanted):
                 compat.load_program(wanted)

@@ -6,6 +6,7 @@ Owns: what makes two hosts the same.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import os
@@ -140,4 +141,13 @@ def mapped_objects(pid: int) -> list[dict[str, str | int]]:
                     code.add(path)
     except OSError:
         return []
-    return [{"path": path, "build_id": build_id(path), "base": base} for path, base in bases.items() if path in code]
+    return [{**identity(path), "base": base} for path, base in bases.items() if path in code]
+
+
+def identity(path: str) -> dict[str, str | int]:
+    """What tells whether a file is the same one later: the build-id, and for files without one size and time."""
+    row: dict[str, str | int] = {"path": path, "build_id": build_id(path)}
+    with contextlib.suppress(OSError):
+        st = os.stat(path)
+        row.update(size=st.st_size, mtime=st.st_mtime_ns)
+    return row

@@ -28,7 +28,7 @@ from gdbrr.config import tables
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, spawn
+from gdbrr.launch import host, inputs, spawn
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
@@ -228,10 +228,11 @@ class Recording:
         self.page.c.end_kind = {"exit": 1, "signal": 2}[kind]
         self.page.c.end_value = value
         self.manifest["end"] = {"kind": kind, "value": value}
+        self.manifest["inputs"] = inputs.noted(self.page)
         if not self.manifest["objects"]:
             # It ended before anybody could look.
             files = [self.program, host.interpreter(self.program)]
-            self.manifest["objects"] = [{"path": file, "build_id": host.build_id(file)} for file in files if file]
+            self.manifest["objects"] = [host.identity(file) for file in files if file]
         self._write_manifest()
         return code if code >= 0 else 128 - code
 

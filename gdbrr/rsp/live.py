@@ -60,7 +60,8 @@ class Session:
     live: Live | None = None
     save: Save | None = None
     note: Note | None = None
-    """Why the recording ended, where that was not the program's own doing."""
+    """What the user should know: why the recording ended where that was not the program's own doing; of a demo,
+    which of its inputs changed."""
     program: str = ""
     crashed: bool = False
     """The recording ended in a fatal signal that the program brought on itself."""
