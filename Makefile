@@ -16,11 +16,12 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 1)
 WERROR ?= -Werror
 
 # ---------------------------------------------------------------- the engine
-# merge.c runs beside Python only (gdbrr._native); launch.c is a program of its own.
+# merge.c runs beside Python only (gdbrr._native); the launcher is a program of its own.
 ENGINE_DIRS := core log ctl heap patch replay digest syscall sync watch ckpt
 ENGINE_C := $(filter-out preload/log/merge.c,$(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.c))) \
             $(wildcard preload/init.c)
 ENGINE_S := $(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.S)) $(wildcard preload/*.S)
+LAUNCH_O := $(patsubst %,$(BUILD)/launch/%.o,launch fence tracer syscall/table)
 ENGINE_O := $(ENGINE_C:preload/%.c=$(BUILD)/obj/%.o) $(ENGINE_S:preload/%.S=$(BUILD)/obj/%.o)
 
 WARNINGS := -Wall -Wextra $(WERROR)
@@ -104,10 +105,14 @@ $(ENGINE): $(ENGINE_O) preload/exports.map
 	$(Q)$(CC) $(ENGINE_LDFLAGS) -o $@.new $(ENGINE_O)
 	@mv $@.new $@
 
-$(LAUNCH): preload/launch.c preload/tracer.c preload/tracer.h preload/abi.h Makefile
-	@mkdir -p $(BUILD)/obj
+$(BUILD)/launch/%.o: preload/%.c Makefile
+	@mkdir -p $(@D)
 	$(call note,cc,$<)
-	$(Q)$(CC) $(LAUNCH_CFLAGS) -o $@.new $(filter %.c,$^)
+	$(Q)$(CC) $(LAUNCH_CFLAGS) -MMD -MP -c -o $@ $<
+
+$(LAUNCH): $(LAUNCH_O)
+	$(call note,link,$@)
+	$(Q)$(CC) -o $@.new $(LAUNCH_O)
 	@mv $@.new $@
 
 $(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/tables/ops.def) gdbrr/demo/native_build.py
@@ -121,4 +126,4 @@ $(BUILD)/demos/%: demos/%/bug.c Makefile
 	$(call note,cc,$<)
 	$(Q)$(CC) -g -O0 -pthread -Wall -Wextra -o $@ $<
 
--include $(ENGINE_O:.o=.d)
+-include $(ENGINE_O:.o=.d) $(LAUNCH_O:.o=.d)

@@ -47,6 +47,7 @@ Opener = Callable[[], Session]
 
 def demo_session(path: Path, trust: bool = False) -> Session:
     """A demo, standing at its end."""
+    from gdbrr.launch import inputs
     from gdbrr.timeline.timeline import open_demo
 
     timeline = open_demo(path, trust=trust)
@@ -57,6 +58,7 @@ def demo_session(path: Path, trust: bool = False) -> Session:
         raise
     manifest = timeline.demo.manifest
     end = manifest.get("end", {})
+    note = "; ".join(inputs.sentences(manifest))
 
     def save(target: str) -> None:
         try:
@@ -67,6 +69,7 @@ def demo_session(path: Path, trust: bool = False) -> Session:
     return Session(
         timeline=timeline,
         save=save,
+        note=lambda: note,
         program=str(manifest.get("program", "")),
         note=_note(timeline, cut),
         crashed=not cut and end.get("kind") == "signal" and end.get("value") in _FAULTS,
@@ -101,7 +104,7 @@ def live_session(argv: Sequence[str], profile: Profile) -> Session:
     finally:
         os.close(program_side)
     process = RecordedProcess(recording, terminal)
-    return Session(live=process, save=process.save, program=recording.program)
+    return Session(live=process, save=process.save, note=process.note, program=recording.program)
 
 
 class RecordedProcess:
@@ -153,6 +156,10 @@ class RecordedProcess:
 
     def save(self, path: str) -> None:
         self._recording.save(Path(path))
+
+    def note(self) -> str:
+        refusal = self._recording.refusal
+        return str(refusal) if refusal is not None else ""
 
     def close(self) -> None:
         self._page.close()

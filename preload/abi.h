@@ -30,6 +30,7 @@
 #define GR_TRACE_MAX 0x100000
 #define GR_PANIC_TEXT 1024
 #define GR_DIGEST_ROOM 0x800000
+#define GR_INPUTS 0x80000
 
 enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
 
@@ -240,4 +241,6 @@ struct gr_ctl {
 	uint8_t digest[GR_DIGEST_ROOM];
 	uint64_t trace[GR_TRACE_MAX];
 	struct gr_slot slot[GR_SLOTS];
+	uint64_t inputs_used;      // bytes taken below; more than GR_INPUTS when some did not fit
+	char inputs[GR_INPUTS];    // "SIZE MTIME PATH" and NUL for each file that was opened to be read natively
 };

@@ -145,9 +145,9 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	hide_preload(envp);
 	gr_slot->pid = gr_pid();
 	if (!threads)
-		gr_panic(NULL, GR_PANIC_REFUSED, "a C library before glibc 2.34", 0, 0);
+		gr_panic(NULL, GR_PANIC_REFUSED, "a C library before glibc 2.34\nuse glibc 2.34 or newer", 0, 0);
 	if (!gr_threads_init())
-		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else", GR_THREADS_ADDR, 0);
+		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else\nstart the program without tools that map memory into it, such as sanitizers", GR_THREADS_ADDR, 0);
 	struct gr_thread *self = adopt_main();
 	drop_rseq(self->fs_base);
 	if (vdso)
@@ -179,7 +179,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	if (!self->heap)
 		gr_panic(self, GR_PANIC_REFUSED, "no address space for a heap at 0x%x", GR_HEAP_ADDR, 0);
 	if (!gr_sud_init())
-		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch (Linux 5.11)", 0, 0);
+		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch\nuse Linux 5.11 or newer, outside of sandboxes that refuse it", 0, 0);
 	gr_mode = gr_ctl->mode;
 	gr_self = self;
 	__atomic_store_n(&gr_ctl->started, 1, __ATOMIC_RELEASE);

@@ -9,6 +9,7 @@
 
 #define _GNU_SOURCE
 #include "abi.h"
+#include "fence.h"
 #include "tracer.h"
 
 #include <elf.h>
@@ -222,7 +223,8 @@ static void fds_pass(const struct options *opt)
 // Everything that moves the stack, the heap or mappings. All of it is inherited by the program.
 static void layout_fix(const struct options *opt)
 {
-	if (personality(ADDR_NO_RANDOMIZE) < 0 || personality(0xffffffff) != ADDR_NO_RANDOMIZE)
+	if (personality(0xffffffff) != ADDR_NO_RANDOMIZE &&
+	    (personality(ADDR_NO_RANDOMIZE) < 0 || personality(0xffffffff) != ADDR_NO_RANDOMIZE))
 		refuse(EXIT_REFUSED, "in Docker add --security-opt seccomp=unconfined, in systemd units LockPersonality=no",
 			"address space randomisation cannot be switched off here (personality: %s)", strerror(errno));
 	if (!opt->stack_limit)
@@ -251,7 +253,10 @@ static void signals_set(const struct options *opt)
 		own_mask = strtoull(opt->blocked, NULL, 16);
 }
 
-// In the program-to-be. Nothing here may fail in silence: exec's errno goes to the tracer, that of the terminal negated.
+// What the program-to-be tells its tracer when it does not come to its exec, or the exec fails.
+struct failure { enum { FAILED_EXEC, FAILED_TERMINAL, FAILED_FENCE } step; enum gr_fence_part part; int err; };
+
+// In the program-to-be. Nothing here may fail in silence.
 // The program itself must lead its session: the end of a leader takes the terminal from everybody.
 static _Noreturn void child_run(const struct options *opt, char **env, pid_t controller, int sync)
 {
@@ -267,16 +272,20 @@ static _Noreturn void child_run(const struct options *opt, char **env, pid_t con
 	if (write(sync, "r", 1) != 1 || read(sync, &go, 1) != 1)
 		_exit(EXIT_REFUSED);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &own_mask, NULL, 8);
-	int err = 0;
-	if (opt->session && (setsid() < 0 || ioctl(0, TIOCSCTTY, 0) < 0))
-		err = -errno;
-	if (opt->no_terminal)
-		setsid(); // a group of its own in any case: we are no leader
-	if (!err) {
-		execve(opt->exe, opt->argv, env);
-		err = errno;
+	struct failure failure = {FAILED_TERMINAL, GR_FENCE_NONE, 0};
+	if (!opt->session || (setsid() >= 0 && ioctl(0, TIOCSCTTY, 0) >= 0)) {
+		if (opt->no_terminal)
+			setsid(); // a group of its own in any case: we are no leader
+		failure.step = FAILED_FENCE;
+		if (ctl->mode == GR_MODE_REPLAY)
+			failure.part = gr_fence_raise(ctl->slot[0].flags & GR_SLOT_HOLD_END);
+		if (failure.part == GR_FENCE_NONE) {
+			failure.step = FAILED_EXEC;
+			execve(opt->exe, opt->argv, env);
+		}
 	}
-	if (write(sync, &err, sizeof err) != sizeof err)
+	failure.err = errno;
+	if (write(sync, &failure, sizeof failure) != sizeof failure)
 		_exit(EXIT_REFUSED);
 	_exit(EXIT_NOT_EXECUTABLE);
 }
@@ -305,13 +314,28 @@ static _Noreturn void exec_failed(const struct options *opt, int err)
 	}
 }
 
+static _Noreturn void failed(const struct options *opt, const struct failure *failure)
+{
+	switch (failure->step) {
+	case FAILED_TERMINAL:
+		refuse(EXIT_REFUSED, "give it a terminal", "descriptor 0 cannot become the program's terminal: %s", strerror(failure->err));
+	case FAILED_FENCE:
+		refuse(EXIT_REFUSED, "in Docker add --security-opt seccomp=unconfined; `gdbrr doctor` says more",
+			"a replay must be confined, and the kernel refuses %s here (%s)", gr_fence_name(failure->part),
+			strerror(failure->err));
+	case FAILED_EXEC:
+		break;
+	}
+	exec_failed(opt, failure->err);
+}
+
 // Until the exec has happened; then the program has not executed one instruction yet.
 static void exec_await(const struct options *opt, int sync)
 {
 	char go;
 	if (read(sync, &go, 1) != 1)
 		refuse(EXIT_REFUSED, "look at the kernel log", "the program-to-be died before it began");
-	if (ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_TRACEEXEC | PTRACE_O_EXITKILL) < 0)
+	if (ptrace(PTRACE_SEIZE, child, 0, PTRACE_O_TRACEEXEC | PTRACE_O_TRACESECCOMP | PTRACE_O_EXITKILL) < 0)
 		refuse(EXIT_REFUSED, "in Docker add --cap-add SYS_PTRACE; elsewhere see /proc/sys/kernel/yama/ptrace_scope",
 			"ptrace is not allowed here (%s), so the program's start cannot be made repeatable", strerror(errno));
 	if (write(sync, "g", 1) != 1)
@@ -321,15 +345,12 @@ static void exec_await(const struct options *opt, int sync)
 		if (waitpid(child, &status, __WALL) < 0 && errno == EINTR)
 			continue;
 		if (WIFEXITED(status) || WIFSIGNALED(status)) {
-			int err;
-			bool told = recv(sync, &err, sizeof err, MSG_DONTWAIT) == sizeof err;
-			if (told && err < 0)
-				refuse(EXIT_REFUSED, "give it a terminal", "descriptor 0 cannot become the program's terminal: %s", strerror(-err));
-			if (told)
-				exec_failed(opt, err);
+			struct failure failure;
+			if (recv(sync, &failure, sizeof failure, MSG_DONTWAIT) == sizeof failure)
+				failed(opt, &failure);
 			refuse(EXIT_REFUSED, "look at the kernel log", "the program died while it was being loaded");
 		}
-		int event = status >> 16;
+		int event = status >> 16; // that of seccomp is the fence asking for this one exec
 		if (event == PTRACE_EVENT_EXEC)
 			return;
 		ptrace(PTRACE_CONT, child, 0, event ? 0 : WSTOPSIG(status));
@@ -355,9 +376,10 @@ static void auxv_read(uint64_t *ret_base, uint64_t *ret_random, uint64_t *ret_se
 }
 
 // Looks at what was really loaded: of a script, the interpreter.
-static void program_check(uint64_t *ret_random)
+static void program_check(const struct options *opt, uint64_t *ret_random)
 {
-	char link[64], name[PATH_MAX] = "the program";
+	char link[64], name[PATH_MAX];
+	snprintf(name, sizeof name, "%s", opt->exe);
 	snprintf(link, sizeof link, "/proc/%d/exe", child);
 	ssize_t len = readlink(link, name, sizeof name - 1);
 	if (len > 0)
@@ -427,7 +449,7 @@ int main(int argc, char **argv)
 	close(sync[1]);
 	exec_await(&opt, sync[0]);
 	uint64_t random;
-	program_check(&random);
+	program_check(&opt, &random);
 	if (opt.has_random)
 		random_set(random, opt.random);
 	if (opt.stop)

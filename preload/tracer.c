@@ -4,8 +4,9 @@
 // Owns: the debug registers of the worker's threads. What a hit means is the engine's business (watch/points.c).
 //
 // A hit stops the thread with SIGTRAP. The signal goes on to the engine's handler with the siginfo that a perf event would have
-// sent, but for the data: GR_TRACER_HITS and a mask of the points that were hit. The engine says that it has enough by sending itself
-// a SIGTRAP with the code GR_TRACER_BYE: then the tracer lets go of every thread and ends.
+// sent, but for the data: GR_TRACER_HITS and a mask of the points that were hit. The engine says that it has enough by
+// an int3 with GR_TRACER_BYE in rax: then the tracer lets go of every thread and ends.
+#define _GNU_SOURCE
 #include "tracer.h"
 
 #include <dirent.h>
@@ -143,7 +144,8 @@ static void end(pid_t last)
 static void on_trap(pid_t tid)
 {
 	siginfo_t info;
-	if (request(PTRACE_GETSIGINFO, tid, 0, (unsigned long)&info) == 0 && info.si_code == GR_TRACER_BYE)
+	if (request(PTRACE_GETSIGINFO, tid, 0, (unsigned long)&info) == 0 && info.si_code == SI_KERNEL &&
+	    ptrace(PTRACE_PEEKUSER, tid, (void *)offsetof(struct user, regs.rax), 0) == GR_TRACER_BYE)
 		end(tid);
 	long hits = ptrace(PTRACE_PEEKUSER, tid, (void *)DEBUG_REGISTER(6), 0) & ((1 << point_count) - 1);
 	if (hits) {

@@ -7,6 +7,6 @@
 #include <stdbool.h>
 
 #define GR_TRACER_HITS 0x100 // in the siginfo's data: the low bits are a mask of points
-#define GR_TRACER_BYE (-77)  // the siginfo's code with which the engine lets the tracer go
+#define GR_TRACER_BYE 0x6779626c // in rax at an int3 with which the engine lets the tracer go
 
 int gr_trace(int argc, char **argv);

@@ -35,12 +35,13 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--trust", action="store_true", help="debug it although somebody else recorded it")
     parser.add_argument("demo", metavar="DEMO", help="a demo file")
     parser.add_argument("gdb_args", metavar="GDB_ARG", nargs="*", help="further arguments of GDB, behind --")
 
 
 def main(args: argparse.Namespace) -> int:
-    words = command_line(find_gdb(), engine.gdbinit(), args.demo, args.gdb_args)
+    words = command_line(find_gdb(), engine.gdbinit(), args.demo, args.gdb_args, args.trust)
     sys.stdout.flush()
     os.execv(words[0], words)
 
@@ -53,7 +54,7 @@ def find_gdb() -> str:
     return found
 
 
-def command_line(gdb: str, init: Path, demo: str, more: Sequence[str]) -> list[str]:
+def command_line(gdb: str, init: Path, demo: str, more: Sequence[str], trust: bool = False) -> list[str]:
     path = os.path.abspath(demo)
     if not os.path.isfile(path):
         raise GdbrrError(f"there is no file {demo}", hint="record one: gdbrr record PROGRAM")
@@ -63,6 +64,6 @@ def command_line(gdb: str, init: Path, demo: str, more: Sequence[str]) -> list[s
         gdb, "-q",
         "-x", str(init),
         "-ex", f"set gdbrr python {sys.executable}",
-        "-ex", f"rr-replay {shlex.quote(path)}",
+        "-ex", f"rr-replay {'--trust ' if trust else ''}{shlex.quote(path)}",
         *more,
     ]  # fmt: skip

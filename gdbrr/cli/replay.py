@@ -85,7 +85,7 @@ class Progress:
 
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
-    from gdbrr.launch import record, replay
+    from gdbrr.launch import inputs, record, replay
     from gdbrr.report import divergence
     from gdbrr.report.evidence import Collector
 
@@ -110,6 +110,8 @@ def main(args: argparse.Namespace) -> int:
                 f" {number(demo.ticks, 'operation')}",
                 file=sys.stderr,
             )
+        for sentence in inputs.sentences(demo.manifest):
+            print(f"gdbrr: {sentence}", file=sys.stderr)
         failed = not outcome.kept or (outcome.soft is not None and not args.soft_ok)
         found = collector.finish(outcome) if failed and not outcome.echo_error else None
         if args.json:

@@ -140,7 +140,8 @@ def candidates(program: Path | None, user_dir: Path | None = None) -> Iterator[t
 def find(name_or_path: str | None, program: Path | None, user_dir: Path | None = None) -> Path:
     """The file that -p names, or the first that exists; files are not merged with each other."""
     if name_or_path is None:
-        return next(path for _, path in candidates(program, user_dir) if path.is_file())
+        # isfile is False also where we may not look, such as in the home of the user before `sudo -u`.
+        return next(path for _, path in candidates(program, user_dir) if os.path.isfile(path))
     if name_or_path in SHIPPED:
         return shipped_path(name_or_path)
     path = Path(name_or_path)

@@ -75,7 +75,8 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "profile": lambda v: isinstance(v, dict),
     "started": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v < 1 << 37,
     "engine": _row({}, path=_text, build_id=_build_id),
-    "objects": _list(_row({"path": _text}, build_id=_build_id, base=_u64), 1 << 16),
+    "objects": _list(_row({"path": _text}, build_id=_build_id, base=_u64, size=_u64, mtime=_u64), 1 << 16),
+    "inputs": _list(_row({"path": _text, "size": _u64, "mtime": _u64}), 1 << 16),
     "host": _dict(_scalar),
     "threads": _list(
         _row({"index": _int(0, MAX_THREADS - 1)}, recorded_tid=_int(0, 1 << 31), parent=_int(-1, MAX_THREADS - 1)),

@@ -158,11 +158,13 @@ class Server:
         said = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
         if not said:
             return GdbrrError("the server ended without a word", hint="try: gdbrr doctor")
-        # "gdbrr serve: MESSAGE. HINT": the command that failed is named by whoever prints this.
-        text = said[-1]
+        # "gdbrr serve: MESSAGE. HINT", which may go on over several lines; the command that failed is named by whoever
+        # prints this. Anything else is a traceback, and its last line says most.
         for prefix in ("gdbrr serve: ", "gdbrr: "):
-            text = text[len(prefix) :] if text.startswith(prefix) else text
-        return GdbrrError(text)
+            for number, line in enumerate(said):
+                if line.startswith(prefix):
+                    return GdbrrError("\n".join([line[len(prefix) :], *said[number + 1 :]]))
+        return GdbrrError(said[-1])
 
     def complaints(self) -> str:
         """What it has written to its standard error since this was last asked."""

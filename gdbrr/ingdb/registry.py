@@ -55,7 +55,10 @@ class Arg:
 
 @dataclass(frozen=True)
 class Option:
-    """An option with a value. With `rest` the value goes on to the end of the line; with `many` it may repeat."""
+    """An option. With `rest` its value goes on to the end of the line; with `many` it may repeat.
+
+    Without a NAME it takes no value: it is a switch.
+    """
 
     flag: str
     name: str
@@ -70,7 +73,15 @@ class Option:
         return self.flag.strip("-").replace("-", "_")
 
     def usage(self) -> str:
-        return f"[{self.flag} {self.name}]" + ("..." if self.many else "")
+        return f"[{self.shown}]" + ("..." if self.many else "")
+
+    @property
+    def shown(self) -> str:
+        return f"{self.flag} {self.name}".rstrip()
+
+    @property
+    def default(self) -> Any:
+        return [] if self.many else None if self.name else False
 
 
 def arg(
@@ -98,6 +109,11 @@ def option(
     return Option(flag, name, help, parse, rest, many, complete)
 
 
+def switch(flag: str, help: str) -> Option:
+    """An option without a value: True where it is given."""
+    return Option(flag, "", help)
+
+
 @dataclass(frozen=True)
 class Command:
     """One command as declared."""
@@ -115,7 +131,7 @@ class Command:
 
     def parse(self, text: str) -> Namespace:
         """The arguments in TEXT; raises GdbrrError naming the wrong one."""
-        values: dict[str, Any] = {each.dest: [] if each.many else None for each in self.options}
+        values: dict[str, Any] = {each.dest: each.default for each in self.options}
         values.update({each.dest: None if each.required else each.default for each in self.args})
         line = words.Line(text)
         for positional in self.args:
@@ -141,6 +157,9 @@ class Command:
             found = next((each for each in self.options if each.flag == flag), None)
             if found is None:
                 raise self._error(f"there is no option {flag}")
+            if not found.name:
+                values[found.dest] = True
+                continue
             if line.done:
                 raise self._error(f"{flag} needs {found.name}")
             value = self._value(found, line.rest() if found.rest else line.word())
@@ -164,7 +183,7 @@ class Command:
     def help(self) -> str:
         """What `help NAME` prints: a sentence, the usage, every argument, then the details."""
         rows = [(each.name, each.help) for each in self.args]
-        rows += [(f"{each.flag} {each.name}", each.help) for each in self.options]
+        rows += [(each.shown, each.help) for each in self.options]
         width = max((len(left) for left, _ in rows), default=0)
         lines = [self.summary, f"Usage: {self.usage}", ""]
         for left, right in rows:
@@ -193,6 +212,8 @@ class Command:
             found = next((each for each in self.options if each.flag == head), None)
             if found is not None and not line.literal:
                 line.skip(head)
+                if not found.name:
+                    continue
                 value = line.peek_raw()
                 if found.rest or line.at_last_word(value):
                     return found.complete, line.text[line.at :]

@@ -45,14 +45,17 @@ class Session:
             raise GdbrrError("no demo is open", hint="try: rr-replay FILE")
         return self._link
 
-    def open_demo(self, path: str) -> None:
-        """Replay the demo at PATH, standing at its end."""
+    def open_demo(self, path: str, trust: bool = False) -> None:
+        """Replay the demo at PATH, standing at its end; with TRUST also one that somebody else recorded."""
         full = os.path.abspath(os.path.expanduser(path))
         if not os.path.isfile(full):
             raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
         self._make_room()
-        self._open(["serve", full], None)
-        wanted = str(self.status().get("program", ""))
+        self._open(["serve", *(["--trust"] if trust else []), full], None)
+        status = self.status()
+        wanted = str(status.get("program", ""))
+        if status.get("note"):
+            compat.write(f"Note: {status['note']}")
         if not compat.program():
             if os.path.isfile(wanted):
                 compat.load_program(wanted)
@@ -76,7 +79,9 @@ class Session:
         self._open(serve, env, folder)
         self._resume(compat.proceed)
         if self._reopen():
-            compat.write("The program has ended; this is the end of its recording, and the way is back.")
+            why = str(self.status().get("note") or "")
+            what = f"The recording ended: {why}." if why else "The program has ended; this is the end of its recording."
+            compat.write(f"{what} The way is back.")
 
     def _make_room(self) -> None:
         """End what this GDB debugs now. A recording or a process outside a session only if the user agrees."""

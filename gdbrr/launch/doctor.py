@@ -19,6 +19,8 @@ OLDEST_GDB = 12
 OLDEST_GDB_PYTHON = [3, 9]
 ENGINE_DESCRIPTORS = 1002  # the launcher hands over descriptors 1000 and 1001 (GR_FD_CTL, GR_FD_DATA)
 LITTLE_SPACE = 1 << 30
+SIGNAL_SCOPE = 6
+"""The version of Landlock that keeps signals inside (preload/fence.c)."""
 
 
 class Status(Enum):
@@ -162,26 +164,33 @@ def judge_perf(facts: Facts) -> Finding:
     return Finding(Status.OK, found, "a search for writes or executions counts its hits inside the replay")
 
 
-def judge_landlock(facts: Facts) -> Finding:
-    if facts["version"]:
-        return Finding(Status.OK, f"version {facts['version']}", "could confine the files of a replay; not used yet")
-    return Finding(
-        Status.LIMITED,
-        f"not there ({facts['error']})",
-        "could confine the files of a replay; not used yet",
-        "Linux 5.13 or newer with landlock in the lsm= boot parameter",
-    )
-
-
-def judge_namespaces(facts: Facts) -> Finding:
-    if facts["allowed"]:
-        return Finding(Status.OK, "allowed", "could confine a replay; not used yet")
-    return Finding(
-        Status.LIMITED,
-        f"refused ({facts['error']})",
-        "could confine a replay; not used yet",
-        "sysctl user.max_user_namespaces=10000; on Debian also kernel.unprivileged_userns_clone=1",
-    )
+def judge_fence(facts: Facts) -> Finding:
+    version = facts["landlock"]
+    if not facts["seccomp"]:
+        return Finding(
+            Status.MISSING,
+            f"no seccomp filter ({facts['error']})",
+            "recording works; a replay runs a program that a demo names, so without a fence it is refused",
+            "use a kernel with seccomp filters; in a container: docker run --security-opt seccomp=unconfined",
+        )
+    if not version:
+        return Finding(
+            Status.LIMITED,
+            "seccomp filter, no Landlock",
+            "a replay can change no file, reach no network and start no program; signals of the program are not "
+            "raised again in the processes that a debugger looks at",
+            "Linux 6.12 or newer with landlock in the lsm= boot parameter",
+        )
+    found = f"seccomp filter, Landlock version {version}"
+    if version < SIGNAL_SCOPE:
+        return Finding(
+            Status.LIMITED,
+            found,
+            "a replay can change no file, reach no network and start no program; signals of the program are not "
+            "raised again in the processes that a debugger looks at",
+            f"Linux 6.12 or newer, which has version {SIGNAL_SCOPE}",
+        )
+    return Finding(Status.OK, found, "a replay can change no file, reach no network and no process, start no program")
 
 
 def judge_gdb(facts: Facts) -> Finding:
@@ -290,8 +299,7 @@ PROBES: Sequence[Probe] = (
     Probe("gdbserver", probes.gdbserver, judge_gdbserver),
     Probe("populate", probes.populate, judge_populate),
     Probe("disk", probes.disk, judge_disk),
-    Probe("Landlock", probes.landlock, judge_landlock),
-    Probe("user namespaces", probes.user_namespaces, judge_namespaces),
+    Probe("replay fence", probes.fence, judge_fence),
 )
 
 

@@ -6,11 +6,15 @@ Owns: what makes two hosts the same.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import hashlib
 import os
 import platform
+import stat
 import struct
 from pathlib import Path
+from typing import IO
 
 _PT_INTERP = 3
 _PT_NOTE = 4
@@ -48,10 +52,21 @@ def _cpu() -> str:
     return "unknown"
 
 
+def _regular(path: str | Path) -> IO[bytes]:
+    """A file to read; a demo may name anything, and opening a FIFO or a device would wait or do something."""
+
+    def opener(name: str, flags: int) -> int:
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", name)
+        return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+    return open(path, "rb", opener=opener)
+
+
 def build_id(path: str | Path) -> str:
     """The build-id of an ELF file in hexadecimal; empty where there is none or the file cannot be read."""
     try:
-        with open(path, "rb") as file:
+        with _regular(path) as file:
             for kind, offset, size in _segments(file.read(4096)):
                 if kind == _PT_NOTE:
                     file.seek(offset)
@@ -66,7 +81,7 @@ def build_id(path: str | Path) -> str:
 def is_relocatable(path: str | Path) -> bool:
     """Whether an ELF file is loaded where there is room (PIE, libraries), so that its addresses are offsets."""
     try:
-        with open(path, "rb") as file:
+        with _regular(path) as file:
             head = file.read(18)
     except OSError:
         return False
@@ -76,7 +91,7 @@ def is_relocatable(path: str | Path) -> bool:
 def interpreter(path: str | Path) -> str:
     """The loader that an ELF program names; empty for anything else."""
     try:
-        with open(path, "rb") as file:
+        with _regular(path) as file:
             for kind, offset, size in _segments(file.read(4096)):
                 if kind == _PT_INTERP:
                     file.seek(offset)
@@ -126,4 +141,13 @@ def mapped_objects(pid: int) -> list[dict[str, str | int]]:
                     code.add(path)
     except OSError:
         return []
-    return [{"path": path, "build_id": build_id(path), "base": base} for path, base in bases.items() if path in code]
+    return [{**identity(path), "base": base} for path, base in bases.items() if path in code]
+
+
+def identity(path: str) -> dict[str, str | int]:
+    """What tells whether a file is the same one later: the build-id, and for files without one size and time."""
+    row: dict[str, str | int] = {"path": path, "build_id": build_id(path)}
+    with contextlib.suppress(OSError):
+        st = os.stat(path)
+        row.update(size=st.st_size, mtime=st.st_mtime_ns)
+    return row

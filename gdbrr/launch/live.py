@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch.record import Recording, Request
+from gdbrr.launch.record import Recording, Request, refusal
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
@@ -54,6 +54,12 @@ class LiveRecording:
                 if pid:
                     self.status = self._recording.end(status)
         return self.status
+
+    @property
+    def refusal(self) -> GdbrrError | None:
+        """Why the engine ended the program, if it did."""
+        panic = self._recording.panic
+        return refusal(panic) if panic is not None and panic.refused else None
 
     def snapshot(self) -> Path:
         """A demo of everything so far; the program must be stopped or gone. It lives as long as this object."""

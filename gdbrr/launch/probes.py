@@ -35,7 +35,8 @@ PR_SET_SYSCALL_USER_DISPATCH = 59
 PR_SET_PTRACER = 0x59616D61
 PR_SET_PTRACER_ANY = ctypes.c_ulong(-1).value
 ADDR_NO_RANDOMIZE = 0x0040000
-CLONE_NEWUSER = 0x10000000
+PR_SET_SECCOMP, SECCOMP_MODE_FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
+BPF_RETURN, SECCOMP_RET_ALLOW = 6, 0x7FFF0000
 MADV_POPULATE_WRITE = 23
 PTRACE_POKEUSER, PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 6, 17, 0x4206, 0x4207
 OFFSET_OF_DEBUG_REGISTERS = 848  # offsetof(struct user, u_debugreg) on x86-64
@@ -199,18 +200,31 @@ def yama(tell: Tell) -> None:
     tell({"scope": _file("/proc/sys/kernel/yama/ptrace_scope")})
 
 
-def landlock(tell: Tell) -> None:
+class _Filter(ctypes.Structure):
+    """struct sock_fprog."""
+
+    _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
+
+
+def fence(tell: Tell) -> None:
+    """What preload/fence.c needs: a seccomp filter (here one that allows everything), and Landlock's version."""
     version = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, _ulong(0), ctypes.c_uint32(LANDLOCK_VERSION))
-    tell({"version": version} if version > 0 else {"version": 0, "error": _error()})
-
-
-def user_namespaces(tell: Tell) -> None:
-    allowed = libc.unshare(ctypes.c_int(CLONE_NEWUSER)) == 0
-    tell({"allowed": True} if allowed else {"allowed": False, "error": _error()})
+    facts: Facts = {"landlock": max(version, 0)}
+    code = ctypes.create_string_buffer(struct.pack("HBBI", BPF_RETURN, 0, 0, SECCOMP_RET_ALLOW), 8)
+    program = _Filter(1, ctypes.addressof(code))
+    libc.prctl(PR_SET_NO_NEW_PRIVS, _ulong(1), _ulong(0), _ulong(0), _ulong(0))
+    done = libc.prctl(PR_SET_SECCOMP, _ulong(SECCOMP_MODE_FILTER), ctypes.byref(program), _ulong(0), _ulong(0))
+    facts["seccomp"] = done == 0
+    if done != 0:
+        facts["error"] = _error()
+    tell(facts)
 
 
 def aslr(tell: Tell) -> None:
     before = libc.personality(_ulong(0xFFFFFFFF))
+    if before != -1 and before & ADDR_NO_RANDOMIZE:
+        tell({"off": True})  # by whoever started us: `setarch -R`
+        return
     if before == -1 or libc.personality(_ulong(before | ADDR_NO_RANDOMIZE)) == -1:
         tell({"off": False, "error": _error()})
         return

@@ -30,13 +30,14 @@ from gdbrr.config import tables
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, spawn
+from gdbrr.launch import host, inputs, spawn
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
     from gdbrr.demo.pack import Summary
 
 SUFFIX = ".recording"
+LIMITS = "docs/limits.md says what can be recorded"
 _FIRST_LOOK = 0.001
 _SLOWEST_LOOK = 0.5
 
@@ -249,10 +250,11 @@ class Recording:
         self.page.c.end_kind = {"unknown": 0, "exit": 1, "signal": 2}[kind]
         self.page.c.end_value = value
         self.manifest["end"] = {"kind": kind, "value": value}
+        self.manifest["inputs"] = inputs.noted(self.page)
         if not self.manifest["objects"]:
             # It ended before anybody could look.
             files = [self.program, host.interpreter(self.program)]
-            self.manifest["objects"] = [{"path": file, "build_id": host.build_id(file)} for file in files if file]
+            self.manifest["objects"] = [host.identity(file) for file in files if file]
         self._write_manifest()
         return code if code >= 0 else 128 - code
 
@@ -273,17 +275,19 @@ class Recording:
 
 
 def refusal(panic: Panic) -> GdbrrError:
-    """What the engine refused while recording, in words."""
+    """What the engine refused, in words: here while recording, and of a replay what its report says."""
     if panic.got_op != lib.GR_OP_SYS_START:
-        return GdbrrError(f"this cannot be recorded: {panic.text}", panic.hint or "see gdbrr doctor")
+        return GdbrrError(f"this cannot be recorded: {panic.text}", panic.hint or LIMITS)
     call = tables.syscall_by_nr().get(panic.got_nr)
-    name = call.name if call else f"system call {panic.got_nr}"
+    if call is None:
+        return GdbrrError(
+            f"the program makes system call {panic.got_nr}, which gdbrr does not know",
+            "use a newer gdbrr, or an older kernel: programs that try a new call have another way",
+        )
     for row in tables.refusals():
-        if row.name == name:
-            return GdbrrError(f"the program calls {name}, which cannot be recorded: {row.reason}", row.way_out)
-    return GdbrrError(
-        f"the program calls {name} in a way that cannot be recorded yet", "docs/limits.md says what can be recorded"
-    )
+        if row.name == call.name:
+            return GdbrrError(f"the program calls {call.name}, which cannot be recorded: {row.reason}", row.way_out)
+    return GdbrrError(f"the program calls {call.name} in a way that cannot be recorded yet", LIMITS)
 
 
 def fill_profile(page: abi.Ctl, profile: Profile) -> None:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from gdbrr import abi
 from gdbrr.abi import lib
 from gdbrr.config.profiles import Profile
-from gdbrr.ctl.control import FOREVER, Control, Panic, ProcessEnded, Slot, Soft
+from gdbrr.ctl.control import FOREVER, Control, Panic, ProcessEnded, Slot, Soft, is_child
 from gdbrr.demo import image
 from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
@@ -205,16 +205,24 @@ def start(
 
 
 def end_process(pid: int) -> None:
-    """End a child, whatever it is doing, and reap it.
+    """End a child, whatever it is doing, and reap it; with the first process of a timeline goes its whole group.
 
     One that is still traced cannot be reaped before its tracer lets go, which is not waited for without limit.
     """
+    if not is_child(pid):
+        return
+    group = False
     with contextlib.suppress(ProcessLookupError):
-        os.kill(pid, signal.SIGKILL)
+        group = os.getpgid(pid) == pid  # the fence keeps every copy in it, also those that nobody asked for
+        (os.killpg if group else os.kill)(pid, signal.SIGKILL)
     deadline = time.monotonic() + _REAP_LIMIT
     with contextlib.suppress(ChildProcessError):
-        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < deadline:
-            time.sleep(_REAP_PAUSE)
+        while time.monotonic() < deadline:
+            reaped = os.waitpid(-pid if group else pid, os.WNOHANG)[0]
+            if reaped and not group:
+                return
+            if not reaped:
+                time.sleep(_REAP_PAUSE)
 
 
 def run(

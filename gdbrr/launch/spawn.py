@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gdbrr.abi import Ctl, lib
-from gdbrr.ctl.control import read_panic
+from gdbrr.ctl.control import is_child, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch.engine import Engine
 
@@ -107,11 +107,14 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
     finally:
         os.close(env_fd)
     slot = page.slot(0)
+    pid = int(slot.pid)
     if status == 0:
-        return int(slot.pid)
-    if slot.pid:  # it was made, then refused and killed
+        if not is_child(pid):
+            raise GdbrrError(f"process {pid} was not started by gdbrr", "the program has tampered with its pages")
+        return pid
+    if pid:  # it was made, then refused and killed
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(slot.pid, 0)
+            os.waitpid(pid, 0)
     if slot.panic.set and slot.panic.code == lib.GR_PANIC_REFUSED:
         panic = read_panic(slot.panic)
         raise GdbrrError(panic.text, panic.hint, status)

@@ -45,6 +45,7 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "live": live,
         "recording": navigator.live is not None,
         "finished": navigator.finished,
+        "note": navigator.session.note() if navigator.session.note is not None else "",
         "thread": navigator.thread,
         "note": navigator.session.note,
     }

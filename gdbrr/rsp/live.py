@@ -65,6 +65,7 @@ def resume_words(actions: Sequence[Action], acting: Callable[[Action], int]) -> 
 
 
 Save = Callable[[str], None]
+Note = Callable[[], str]
 
 
 @dataclass
@@ -74,6 +75,9 @@ class Session:
     timeline: Timeline | None = None
     live: Live | None = None
     save: Save | None = None
+    note: Note | None = None
+    """What the user should know: why the recording ended where that was not the program's own doing; of a demo,
+    which of its inputs changed."""
     program: str = ""
     note: str = ""
     """What a user must know at every look at the time, such as that the demo could not be kept to its end."""

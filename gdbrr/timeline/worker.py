@@ -10,10 +10,11 @@ import time
 from collections.abc import Sequence
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, Slot
+from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, ProcessEnded, Slot, is_child
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
+from gdbrr.launch import record
 from gdbrr.launch.replay import end_process
 from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline import tracer
@@ -35,8 +36,10 @@ class Desynchronised(GdbrrError):
 
 def failure(panic: Panic) -> GdbrrError:
     """The error that a panic in a replay is."""
+    if panic.refused and panic.got_op:
+        return record.refusal(panic)
     if panic.refused:
-        return GdbrrError(f"this machine refuses {panic.text}", "gdbrr doctor says how to allow it")
+        return GdbrrError(f"this machine refuses {panic.text}", panic.hint or "gdbrr doctor says how to allow it")
     what = "is desynchronised" if panic.desynchronised else "failed"
     reason = panic.text or "it gives no reason"
     return Desynchronised(panic.tick, f"the replay {what} at tick {panic.tick}: {reason}")
@@ -50,18 +53,17 @@ class Process:
         self.slot = slot
         self.demo = demo
         self.alive = True
-
-    @property
-    def pid(self) -> int:
-        return self.slot.pid
+        self.pid = slot.pid
+        """As it was when it was found to be a child of ours; what the slot says later is not believed."""
+        if not is_child(self.pid):
+            raise ProcessEnded(f"process {self.pid} is none of the replay's", "the program has tampered with its pages")
 
     def drop(self) -> None:
         """End it and give its slot back. Doing it twice is harmless."""
         if not self.alive:
             return
         self.alive = False
-        if self.pid:
-            end_process(self.pid)
+        end_process(self.pid)
         if self.slot.index:
             self.control.give_slot(self.slot)
 

@@ -53,7 +53,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 {
 	struct gr_thread *child = gr_thread_alloc(index);
 	if (!child)
-		gr_panic(call->self, GR_PANIC_REFUSED, "more than %u threads at a time", GR_LIVE_THREADS, 0);
+		gr_panic(call->self, GR_PANIC_REFUSED, "more than %u threads at a time\nlet the program make fewer", GR_LIVE_THREADS, 0);
 	struct gr_regs *frame = (struct gr_regs *)child->stack - 1;
 	*frame = *call->frame;
 	frame->rax = 0;
@@ -70,7 +70,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 
 // INVARIANT(born-at-start): the new thread's number goes with the start of the call, because its first operation may come
 // before the call's end.
-static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ctid, uint64_t tls)
+static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls)
 {
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
 	bool recording = gr_mode == GR_MODE_RECORD;
@@ -85,7 +85,9 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 		struct gr_thread *child = prepare(call, call->object, stack, flags, ctid, tls);
 		child->pub.recorded_tid = ev.result;
 		__atomic_add_fetch(&live, 1, __ATOMIC_SEQ_CST);
-		call->result = gr_clone_thread(call->nr, a[0], a[1], a[2], a[3], a[4], child);
+		// A replay is fenced in, and a fence cannot look into clone3's arguments, which lie in memory.
+		call->result = recording ? gr_clone_thread(call->nr, a[0], a[1], a[2], a[3], a[4], child)
+					 : gr_clone_thread(SYS_clone, flags, stack, ptid, ctid, tls, child);
 		if (call->result < 0 && !recording)
 			gr_panic(call->self, GR_PANIC_DESYNC, "the kernel refuses a thread here (error %d)", -call->result, 0);
 		if (call->result < 0) {
@@ -198,7 +200,7 @@ static void make_process(struct gr_call *call, uint64_t flags, uint64_t stack, u
 void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls)
 {
 	if (flags & CLONE_THREAD)
-		make_thread(call, flags, stack, ctid, tls);
+		make_thread(call, flags, stack, ptid, ctid, tls);
 	else
 		make_process(call, flags, stack, ptid, ctid);
 }
@@ -209,7 +211,7 @@ void gr_clone3(struct gr_call *call)
 	gr_peek(&args, call->arg[0], call->arg[1] < sizeof args ? call->arg[1] : sizeof args);
 	uint64_t stack = args.stack ? args.stack + args.stack_size : 0;
 	if (args.flags & CLONE_THREAD)
-		make_thread(call, args.flags, stack, args.child_tid, args.tls);
+		make_thread(call, args.flags, stack, args.parent_tid, args.child_tid, args.tls);
 	else
 		make_process(call, args.flags | args.exit_signal, stack, args.parent_tid, args.child_tid);
 }

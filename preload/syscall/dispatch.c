@@ -18,6 +18,7 @@
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "descriptor.h"
+#include "input.h"
 
 long gr_call_kernel(const struct gr_call *call)
 {
@@ -176,6 +177,8 @@ static void record(struct gr_call *call, enum gr_action action)
 			if (call->sys->fx[i].kind == GR_FX_MAKES_AT)
 				fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
 		ev.flags = gr_fd_probe(fd);
+		if (action == GR_ACT_NATIVE && ev.flags == GR_CLASS_file)
+			gr_input_note(fd);
 	}
 	if (action == GR_ACT_RECORD && ev.flags)
 		ev.flags |= GR_FD_RECORDED;

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gdbrr.launch import probes
+from harness import users
 
 PREFIX = "this machine has no "
 
@@ -46,6 +47,10 @@ def two_cores() -> bool:
     return len(os.sched_getaffinity(0)) >= 2
 
 
+def ordinary_user() -> bool:
+    return users.interpreter() is not None
+
+
 NEEDS = {
     "gdb": tool("gdb"),
     "gdbserver": tool("gdbserver"),
@@ -53,6 +58,7 @@ NEEDS = {
     "shellcheck": tool("shellcheck"),
     "perf_breakpoints": Need("perf breakpoints", perf_breakpoints, by_setup=False),
     "private_mounts": Need("right to mount in a namespace of its own", private_mounts, by_setup=False),
+    "ordinary_user": Need("ordinary user who could run this checkout", ordinary_user, by_setup=False),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 

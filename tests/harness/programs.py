@@ -52,6 +52,7 @@ def build(name: str, flags: Sequence[str] = (), sources: Path = SOURCES, out: Pa
     if result.returncode != 0:
         Path(fresh).unlink()
         raise CompileError(result.stderr)
+    Path(fresh).chmod(0o755)  # mkstemp's is for one user only
     Path(fresh).replace(program)
     return program
 

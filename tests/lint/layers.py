@@ -52,6 +52,8 @@ C_RANKS = {
     "watch": 6,
     "ckpt": 7,
     "init.c": 8,
+    "fence.c": 8,
+    "fence.h": 8,
     "launch.c": 8,
     "tracer.c": 8,
     "tracer.h": 0,

@@ -1,0 +1,40 @@
+// The files that a program reads natively: named for the manifest, so that a replay can say which one changed.
+// Runs in: application threads, while recording.
+// May call: raw system calls.
+// Owns: the inputs of the control page.
+#include "input.h"
+
+#include <sys/stat.h>
+
+#include "../core/nolibc.h"
+#include "../core/page.h"
+#include "../core/raw.h"
+
+#define KNOWN 4096 // a power of two
+#define NANO 1000000000ULL
+
+// One word for each file noted last, so that one that is opened again and again is noted once. A file that changed in
+// between is noted again, and the newest note counts.
+static uint64_t known[KNOWN];
+
+void gr_input_note(int fd)
+{
+	struct stat st;
+	if (GR_RAW(SYS_fstat, fd, &st) || !S_ISREG(st.st_mode))
+		return;
+	uint64_t mtime = st.st_mtim.tv_sec * NANO + st.st_mtim.tv_nsec;
+	uint64_t key = gr_hash_word(gr_hash_word(gr_hash_word(st.st_dev, st.st_ino), st.st_size), mtime);
+	if (__atomic_exchange_n(&known[key % KNOWN], key, __ATOMIC_RELAXED) == key)
+		return;
+	char link[40], path[4096], text[sizeof path + 48];
+	gr_format(link, sizeof link, "/proc/self/fd/%d", (long)fd);
+	long n = GR_RAW(SYS_readlink, link, path, sizeof path - 1);
+	if (n <= 0 || path[0] != '/')
+		return;
+	path[n] = 0;
+	gr_format(text, sizeof text, "%u %u %s", (uint64_t)st.st_size, mtime, path);
+	// What does not fit is counted all the same: the controller sees that the list is not whole.
+	uint64_t size = gr_strlen(text) + 1, at = __atomic_fetch_add(&gr_ctl->inputs_used, size, __ATOMIC_RELAXED);
+	if (at + size <= GR_INPUTS)
+		memcpy(gr_ctl->inputs + at, text, size);
+}

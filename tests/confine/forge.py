@@ -1,0 +1,56 @@
+"""Demos as somebody hostile would make them: a manifest of another program, recorded bytes of his choice.
+
+Runs in: pytest. May call: gdbrr.demo, replay.alter.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from fuzz.recordings import Op
+from gdbrr.abi import lib
+from gdbrr.demo.reader import Demo
+from gdbrr.demo.writer import Writer, atomic
+from replay.alter import alter
+
+SYS_READ = 0
+
+
+def forge(demo: Path, out: Path, **manifest: Any) -> Path:
+    """The demo with other values in its manifest."""
+    with Demo.open(demo) as source, atomic(out) as file:
+        writer = Writer(file, {**source.manifest, **manifest})
+        for thread in range(len(source.threads)):
+            for number in source.stream_blocks(thread)[0]:
+                block = source.block(number)
+                writer.stream(thread, source.raw(number), block.items, block.base, block.first, block.last)
+        for which in range(source.order_blocks):
+            _, runs, positions = source.order(which)
+            writer.order(runs.tobytes(), sum(runs[1::2]), positions.tobytes())
+        writer.finish([(row.start, row.bytes, None) for row in source.epochs])
+    return out
+
+
+def foreign(demo: Path, out: Path) -> Path:
+    """The same demo, recorded on somebody else's machine."""
+    return forge(demo, out, host={**manifest_of(demo)["host"], "id": "0" * 32})
+
+
+def led_astray(demo: Path, out: Path, old: bytes, new: bytes) -> Path:
+    """The demo in which what a read brought in is NEW where it was OLD."""
+
+    def change(ops: list[Op]) -> list[Op]:
+        found = [op for op in ops if op.kind == lib.GR_OP_SYS_END and op.nr == SYS_READ + 1 and op.data[4:] == old]
+        assert found
+        for op in found:
+            op.data = op.data[:4] + new
+        return ops
+
+    return alter(demo, out, change)
+
+
+def manifest_of(demo: Path) -> dict[str, Any]:
+    with Demo.open(demo) as source:
+        return dict(source.manifest)
