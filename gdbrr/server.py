@@ -58,7 +58,7 @@ def demo_session(path: Path, trust: bool = False) -> Session:
         raise
     manifest = timeline.demo.manifest
     end = manifest.get("end", {})
-    note = "; ".join(inputs.sentences(manifest))
+    note = "; ".join([*filter(None, [_note(timeline, cut)]), *inputs.sentences(manifest)])
 
     def save(target: str) -> None:
         try:
@@ -71,7 +71,6 @@ def demo_session(path: Path, trust: bool = False) -> Session:
         save=save,
         note=lambda: note,
         program=str(manifest.get("program", "")),
-        note=_note(timeline, cut),
         crashed=not cut and end.get("kind") == "signal" and end.get("value") in _FAULTS,
     )
 

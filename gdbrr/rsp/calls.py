@@ -47,7 +47,6 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "finished": navigator.finished,
         "note": navigator.session.note() if navigator.session.note is not None else "",
         "thread": navigator.thread,
-        "note": navigator.session.note,
     }
     if navigator.timeline is None:
         ticks = navigator.session.live.ticks if navigator.session.live is not None else 0

@@ -76,10 +76,8 @@ class Session:
     live: Live | None = None
     save: Save | None = None
     note: Note | None = None
-    """What the user should know: why the recording ended where that was not the program's own doing; of a demo,
-    which of its inputs changed."""
+    """What a user must know at every look at the time: why the recording ended where that was not the program's own
+    doing; of a demo, that it could not be kept to its end, or which of its inputs changed."""
     program: str = ""
-    note: str = ""
-    """What a user must know at every look at the time, such as that the demo could not be kept to its end."""
     crashed: bool = False
     """The recording ended in a fatal signal that the program brought on itself."""
