@@ -29,6 +29,7 @@
 #define GR_WATCHES 4
 #define GR_TRACE_MAX 0x100000
 #define GR_PANIC_TEXT 1024
+#define GR_RULES_MAX 8192
 
 enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
 
@@ -199,6 +200,7 @@ struct gr_ctl {
 	uint8_t sys_action[GR_SYS_MAX];     // enum gr_action for a call whose class comes from its number
 	uint8_t class_action[GR_CLASS_MAX]; // enum gr_action for a class that comes from the descriptor
 	uint64_t knob[GR_KNOB_MAX];         // by order of knobs.def
+	char rules[GR_RULES_MAX]; // path rules: letter ('a' + enum gr_action) and pattern, NUL behind each, an empty one last
 	uint32_t end_kind;   // how the recording ended: 0 unknown, 1 exit, 2 signal
 	uint32_t end_value;
 	uint64_t clock;      // next stamp

@@ -62,6 +62,7 @@ def length_text(length: tables.Length) -> str:
         "RET_TO": f"result, at most arg {first}",
         "RETX_TO": f"result, at most arg {second}, {TIMES} {first}",
         "RET_PLUS": f"result + {first}",
+        "RET_PLUS_TO": f"result, at most arg {second}, + {first}",
         "AT": f"\\*arg {first}",
         "FDSET": f"fd_set for arg {first}",
         "SELF": f"its own size + {first}" if first else "its own size",

@@ -75,3 +75,25 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 	}
 	commit(self);
 }
+
+void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)
+{
+	uint32_t total = 0;
+	for (unsigned i = 0; i < count; i++)
+		total += pieces[i].len;
+	ev->data = NULL;
+	ev->len = total ? sizeof total + total : 0;
+	room(self, GR_EVENT_MAX_HEAD + ev->len);
+	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
+	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
+	uint8_t *p = self->pos - ev->len;
+	if (total) {
+		memcpy(p, &total, sizeof total);
+		p += sizeof total;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		memcpy(p, (const void *)pieces[i].addr, pieces[i].len);
+		p += pieces[i].len;
+	}
+	commit(self);
+}

@@ -11,5 +11,8 @@
 void gr_log(struct gr_thread *self, struct gr_event *ev);
 
 // The same for an event whose data is gathered from several places, each behind its length in 4 bytes.
-struct gr_piece { uint64_t addr; uint32_t len; };
+struct gr_piece { uint64_t addr; uint32_t len; uint32_t loose; }; // loose: not every byte was surely stored
 void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);
+
+// The same for pieces that stand in a row behind one length.
+void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);

@@ -10,16 +10,6 @@
 // Executes the call with the program's own arguments.
 long gr_call_kernel(const struct gr_call *call);
 
-// clone.c. Each replaces both operations of its call.
-void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls);
-void gr_clone3(struct gr_call *call);
-void gr_exit(struct gr_call *call);
-
-// memory.c: what a replay does instead of the recorded call, so that memory looks the same. `ev` is its SYS_END.
-void gr_map_log(struct gr_call *call, struct gr_event *ev, bool contents);
-long gr_map_again(struct gr_call *call, const struct gr_event *ev, bool contents);
-long gr_remap_again(struct gr_call *call, const struct gr_event *ev);
-
 // signal.c: executed in recording and replay alike.
 long gr_sigaction(struct gr_call *call);
 long gr_sigprocmask(struct gr_call *call);
@@ -35,5 +25,8 @@ void gr_vdso_init(uint64_t vdso);
 // The halves of an operation pair, for handlers that replace both.
 void gr_call_start(struct gr_call *call);
 void gr_call_end(struct gr_call *call, struct gr_event *ret);
+
+// Replay, behind the end: puts the recorded outputs and stores into memory.
+void gr_call_stores(struct gr_call *call, const struct gr_event *ev);
 
 _Noreturn void gr_refuse(struct gr_call *call);

@@ -2,14 +2,27 @@
 // Runs in: application threads, on the engine's stack.
 // May call: core.
 // Owns: nothing.
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
 #include "../core/nolibc.h"
+#include "../core/raw.h"
 #include "call.h"
+#include "memory/memory.h"
 
 #define FX(call) ((call)->ioctl.kind ? &(call)->ioctl : (call)->sys->fx)
 #define FX_COUNT(call) ((call)->ioctl.kind ? 1 : GR_FX_MAX)
+
+struct gr_piece *gr_call_room(struct gr_thread *self)
+{
+	uint64_t room = GR_ROOM_ADDR + (uint64_t)self->block * GR_ROOM_SIZE;
+	if (!self->room) {
+		GR_RAW(SYS_mmap, room, GR_ROOM_PIECES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		self->room = GR_ROOM_PIECES;
+	}
+	return (struct gr_piece *)room;
+}
 
 static uint64_t arg_of(const struct gr_call *call, unsigned position)
 {
@@ -36,7 +49,7 @@ static uint64_t length(const struct gr_call *call, const struct gr_fx *fx, unsig
 	case GR_LEN_RET:
 		return (fx->len_arg ? least(result, arg_of(call, fx->len_arg)) : result) * fx->scale;
 	case GR_LEN_RET_PLUS:
-		return result + fx->scale;
+		return (fx->len_arg ? least(result, arg_of(call, fx->len_arg)) : result) + fx->scale;
 	case GR_LEN_AT: {
 		uint32_t after = 0;
 		gr_peek(&after, arg_of(call, fx->len_arg), sizeof after);
@@ -55,6 +68,23 @@ static uint64_t length(const struct gr_call *call, const struct gr_fx *fx, unsig
 		return arg_of(call, fx->len_arg) ? (arg_of(call, fx->len_arg) + 62) / 64 * 8 : 0;
 	}
 	return 0;
+}
+
+uint64_t gr_call_capacity(const struct gr_call *call, int i)
+{
+	const struct gr_fx *fx = &FX(call)[i];
+	switch ((enum gr_len_kind)fx->len_kind) {
+	case GR_LEN_RET:
+		return fx->len_arg ? arg_of(call, fx->len_arg) * fx->scale : 0;
+	case GR_LEN_RET_PLUS:
+		return fx->len_arg ? arg_of(call, fx->len_arg) + fx->scale : 0;
+	case GR_LEN_AT:
+		return call->before[i];
+	case GR_LEN_SELF:
+		return call->before[i] + fx->scale;
+	default:
+		return length(call, fx, i);
+	}
 }
 
 void gr_call_before(struct gr_call *call)
@@ -144,14 +174,29 @@ uint32_t gr_call_check(struct gr_call *call)
 // ---------------------------------------------------------------- outputs
 struct walk { struct gr_piece *pieces; int count; };
 
-static void add(struct walk *walk, uint64_t addr, uint64_t len)
+static void add_some(struct walk *walk, uint64_t addr, uint64_t len, bool loose)
 {
 	if (walk->count < 0 || !addr)
 		return; // a length of 0 stays: on replay it may not be known yet
 	if (walk->count == GR_CALL_PIECES)
 		walk->count = -1;
 	else
-		walk->pieces[walk->count++] = (struct gr_piece){addr, (uint32_t)len};
+		walk->pieces[walk->count++] = (struct gr_piece){addr, (uint32_t)len, loose};
+}
+
+static void add(struct walk *walk, uint64_t addr, uint64_t len)
+{
+	add_some(walk, addr, len, false);
+}
+
+// A call that fails, or that stores less than its length says, may have been given memory that is not there.
+static uint64_t readable(uint64_t addr, uint64_t len)
+{
+	char byte;
+	uint64_t n = 0;
+	while (n < len && gr_peek(&byte, addr + n, 1) == 1)
+		n = least(len, ((addr + n) | 4095) + 1 - addr);
+	return n;
 }
 
 static void add_vector(struct walk *walk, const struct iovec *iov, uint64_t count, uint64_t filled)
@@ -186,9 +231,13 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 		switch ((enum gr_fx_kind)fx->kind) {
 		case GR_FX_OUT:
 		case GR_FX_OUT_ANY:
-		case GR_FX_INOUT:
-			add(&walk, addr, length(call, fx, i));
+		case GR_FX_INOUT: {
+			uint64_t n = length(call, fx, i);
+			bool by_arg = fx->len_kind == GR_LEN_ARG || fx->len_kind == GR_LEN_ARG_PLUS || fx->len_kind == GR_LEN_SELF;
+			bool unsure = failed || (by_arg && fx->kind == GR_FX_OUT);
+			add_some(&walk, addr, unsure ? readable(addr, n) : n, unsure || fx->kind == GR_FX_OUT_ANY);
 			break;
+		}
 		case GR_FX_IOV_OUT:
 			add_vector(&walk, (struct iovec *)addr, arg_of(call, fx->len_arg), call->result);
 			break;
@@ -209,11 +258,44 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 	return walk.count;
 }
 
+uint32_t gr_call_contents(const struct gr_call *call)
+{
+	uint64_t hash = GR_HASH_SEED;
+	if (call->result <= 0)
+		return 0;
+	for (int i = 0; i < FX_COUNT(call); i++) {
+		const struct gr_fx *fx = &FX(call)[i];
+		if (fx->kind == GR_FX_OUT && fx->len_kind == GR_LEN_RET) {
+			hash = gr_hash(hash, (const void *)arg_of(call, fx->arg), length(call, fx, i));
+		} else if (fx->kind == GR_FX_IOV_OUT) {
+			const struct iovec *iov = (const struct iovec *)arg_of(call, fx->arg);
+			for (uint64_t left = call->result; left; iov++) {
+				uint64_t n = least(left, iov->iov_len);
+				hash = gr_hash(hash, iov->iov_base, n);
+				left -= n;
+			}
+		} else {
+			continue;
+		}
+		hash ^= hash >> 32;
+		return (uint32_t)hash | 1;
+	}
+	return 0;
+}
+
+// Bytes that are already there are not stored again: where the kernel could not write (a constant timeout), nobody can.
+static void put_loosely(uint8_t *to, const uint8_t *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (to[i] != from[i])
+			to[i] = from[i];
+}
+
 // Lengths that lie in the outputs themselves (socklen_t, message headers) are there only once their piece is back, so
 // the walk is made again behind each piece that was put in; until then it gives the most that they can be.
 bool gr_call_inject(const struct gr_call *call, const uint8_t *data, uint32_t len)
 {
-	struct gr_piece pieces[GR_CALL_PIECES];
+	struct gr_piece *pieces = gr_call_room(call->self);
 	const uint8_t *end = data + len;
 	for (int i = 0; data < end; i++) {
 		uint32_t n;
@@ -223,7 +305,10 @@ bool gr_call_inject(const struct gr_call *call, const uint8_t *data, uint32_t le
 		data += sizeof n;
 		if (n > end - data || i >= gr_call_outputs(call, pieces) || n > pieces[i].len)
 			return false;
-		memcpy((void *)pieces[i].addr, data, n);
+		if (pieces[i].loose)
+			put_loosely((uint8_t *)pieces[i].addr, data, n);
+		else
+			memcpy((void *)pieces[i].addr, data, n);
 		data += n;
 	}
 	return true;
