@@ -205,8 +205,6 @@ static void compare_all(void)
 // for it goes on at once.
 static void report_all(void)
 {
-	if (!snapshot)
-		snapshot_take();
 	compare_all();
 	snapshot_drop();
 }
@@ -262,9 +260,12 @@ static long watched_call(struct gr_call *call)
 		// Looking for a program along PATH: nothing to report when it is not there.
 		int dirfd = call->nr == SYS_execveat ? (int)a[0] : AT_FDCWD;
 		uint64_t path = a[call->nr == SYS_execveat];
-		if (GR_RAW(SYS_faccessat, dirfd, path, 0) != -ENOENT)
-			report_all();
-		return gr_call_kernel(call);
+		if (GR_RAW(SYS_faccessat, dirfd, path, 0) == -ENOENT)
+			return gr_call_kernel(call);
+		report_all();
+		long ret = gr_call_kernel(call);
+		snapshot_take(); // still here: what it stores from now on is the next report's
+		return ret;
 	}
 	case SYS_exit:
 	case SYS_exit_group:
