@@ -230,6 +230,20 @@ call's class ([system calls](syscalls.md)). Calls noted there as *by descriptor*
 own; those noted as *always recorded* may wait or change the world, which a replay must not do again.
 """
 
+PROFILES_PATHS = """
+### `[[paths]]`
+
+The mode of files by their path, above that of their class and call; the first rule that fits holds. `*` and `?` stand for
+characters of one name, `**` for any. The path is the one the program gives, from the root on, without `.` and `..`; links
+are not followed. A descriptor keeps the mode of the call that opened it. Files opened for writing are recorded in any case.
+
+```toml
+[[paths]]
+match = "/proc/**"
+mode = "record"
+```
+"""
+
 PROFILES_EXAMPLE = """
 ## One of your own
 
@@ -272,6 +286,7 @@ def profiles_page() -> str:
             [(f"`{key.name}`", f"`{key.default}`", code(key.modes), key.help) for key in classes],
         ),
         PROFILES_CALLS,
+        PROFILES_PATHS,
         "### Not yet",
         "These are planned. Until they are honoured, a profile that sets them is refused:",
         "\n".join(

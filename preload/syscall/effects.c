@@ -189,7 +189,8 @@ static void add(struct walk *walk, uint64_t addr, uint64_t len)
 	add_some(walk, addr, len, false);
 }
 
-// A call that fails, or that stores less than its length says, may have been given memory that is not there.
+// A call that fails, or that stores less than its length says (nanosleep that was not interrupted stores nothing), may
+// have been given memory that is not there.
 static uint64_t readable(uint64_t addr, uint64_t len)
 {
 	char byte;
@@ -234,8 +235,8 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 		case GR_FX_INOUT: {
 			uint64_t n = length(call, fx, i);
 			bool by_arg = fx->len_kind == GR_LEN_ARG || fx->len_kind == GR_LEN_ARG_PLUS || fx->len_kind == GR_LEN_SELF;
-			bool unsure = failed || (by_arg && fx->kind == GR_FX_OUT);
-			add_some(&walk, addr, unsure ? readable(addr, n) : n, unsure || fx->kind == GR_FX_OUT_ANY);
+			bool unsure = failed || fx->kind == GR_FX_OUT_ANY || (by_arg && fx->kind == GR_FX_OUT);
+			add_some(&walk, addr, unsure ? readable(addr, n) : n, unsure);
 			break;
 		}
 		case GR_FX_IOV_OUT:

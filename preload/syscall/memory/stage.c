@@ -53,9 +53,10 @@ static struct buffer *buffers(const struct gr_stage *st)
 // Would the kernel get an error for this buffer? Then it shall say so itself.
 static bool writable(uint64_t addr, uint64_t len)
 {
+	static char known __attribute__((aligned(4096)));
 	uint64_t first = addr & ~4095ULL, end = addr + (len < CHECKED ? len : CHECKED);
-	long ret = GR_RAW(SYS_madvise, first, ((end + 4095) & ~4095ULL) - first, MADV_POPULATE_WRITE);
-	return ret == 0 || ret == -22; // EINVAL: before Linux 5.14
+	return GR_RAW(SYS_madvise, first, ((end + 4095) & ~4095ULL) - first, MADV_POPULATE_WRITE) == 0 ||
+	       GR_RAW(SYS_madvise, &known, 4096, MADV_POPULATE_WRITE) != 0; // before Linux 5.14 nobody can say
 }
 
 // An engine buffer for `len` bytes of the program; with `fill` it begins with the program's bytes.

@@ -235,7 +235,18 @@ void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t pti
 void gr_clone3(struct gr_call *call)
 {
 	struct clone3_args args = {0};
-	gr_peek(&args, call->arg[0], call->arg[1] < sizeof args ? call->arg[1] : sizeof args);
+	uint64_t size = call->arg[1] < sizeof args ? call->arg[1] : sizeof args;
+	if (size < 64 || call->arg[1] > 4096 || gr_peek(&args, call->arg[0], size) != size) { // the kernel has the error's number
+		struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
+		gr_call_start(call);
+		if (gr_mode == GR_MODE_REPLAY) {
+			gr_call_end(call, &ev);
+			return;
+		}
+		call->result = ev.result = gr_call_kernel(call);
+		gr_log(call->self, &ev);
+		return;
+	}
 	uint64_t stack = args.stack ? args.stack + args.stack_size : 0;
 	if (args.flags & CLONE_THREAD)
 		make_thread(call, args.flags, stack, args.child_tid, args.tls);
