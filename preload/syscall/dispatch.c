@@ -155,6 +155,7 @@ static void record(struct gr_call *call)
 	const uint8_t *first = stores.at;
 	gr_view_written(call, &stores);
 	gr_echo_keep(call, &stores);
+	gr_rule_chdir(call, &stores);
 	if (stores.full)
 		gr_panic(call->self, GR_PANIC_REFUSED, "a write of %u bytes to a mapped file", call->result, 0);
 	if (stores.at != first) {
@@ -166,6 +167,7 @@ static void record(struct gr_call *call)
 		gr_stage_out(&stage, pieces, count - !!ev.object);
 	gr_fd_update(call, ev.flags);
 	gr_fd_received(call);
+	gr_fd_sent(call);
 	gr_rule_done(call);
 }
 
@@ -191,15 +193,13 @@ static void replay_native(struct gr_call *call)
 	if (!makes)
 		real = gr_call_kernel(call);
 	gr_call_end(call, &ev);
-	if (makes)
-		real = gr_call_kernel(call);
+	if (makes) // what failed was perhaps a limit, or a file that is there by now
+		real = ev.result < 0 && call->action == GR_ACT_NATIVE ? ev.result : gr_call_kernel(call);
 	if (makes && real >= 0 && ev.result >= 0 && real != ev.result) { // the number is the recorded one
 		GR_RAW(SYS_dup3, real, ev.result, O_CLOEXEC);
 		GR_RAW(SYS_close, real);
 		real = ev.result;
 	}
-	if (call->nr == SYS_chdir || call->nr == SYS_fchdir)
-		real = ev.result; // a directory that the program made is not here, and what is in it is recorded
 	if (call->action == GR_ACT_IGNORE)
 		call->result = real;
 	else if (real != ev.result)

@@ -120,6 +120,43 @@ static void received(const struct msghdr *msg)
 	}
 }
 
+static bool is_native_file(uint64_t fd)
+{
+	uint8_t cls = table[fd] & GR_FD_CLASS;
+	return cls != GR_FD_NONE && cls != GR_CLASS_device && !(table[fd] & GR_FD_RECORDED);
+}
+
+void gr_fd_inherited(void)
+{
+	for (uint64_t fd = 0; fd < GR_DESCRIPTORS; fd++)
+		if (is_native_file(fd))
+			actions[fd] = GR_ACT_RECORD;
+}
+
+// Copies have the same key; another descriptor of the same file is recorded in vain.
+static void sent(const struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR((struct msghdr *)msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+			for (uint64_t fd = 0; fd < GR_DESCRIPTORS; fd++)
+				if (is_native_file(fd) && keys[fd] == gr_fd_key(((int *)CMSG_DATA(c))[i]))
+					actions[fd] = GR_ACT_RECORD;
+	}
+}
+
+void gr_fd_sent(const struct gr_call *call)
+{
+	if (call->result < 0)
+		return;
+	if (call->nr == SYS_sendmsg)
+		sent((const struct msghdr *)call->arg[1]);
+	else if (call->nr == SYS_sendmmsg)
+		for (long i = 0; i < call->result; i++)
+			sent(&((const struct mmsghdr *)call->arg[1])[i].msg_hdr);
+}
+
 void gr_fd_received(const struct gr_call *call)
 {
 	if (call->result < 0)

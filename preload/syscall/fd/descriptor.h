@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "../call.h"
+#include "../memory/memory.h"
 
 #define GR_DESCRIPTORS 0x10000
 #define GR_FD_NONE 0x1f   // class bits: not open
@@ -34,6 +35,11 @@ enum gr_action gr_fd_rule(int fd);
 uint32_t gr_fd_key(int fd);
 uint32_t gr_file_key(int dirfd, uint64_t path, int flags);
 
+// Recording: others have it too and may move its position, so from here on its calls are recorded. Of a message that is
+// sent: what it carries; of a new process: all that it inherits.
+void gr_fd_sent(const struct gr_call *call);
+void gr_fd_inherited(void);
+
 // Marks what a call received in a message (SCM_RIGHTS) as recorded descriptors.
 void gr_fd_received(const struct gr_call *call);
 
@@ -46,6 +52,7 @@ void gr_fd_advance(const struct gr_call *call);
 // rules.c: what happens to a call, decided while recording; a replay finds it in the demo.
 enum gr_action gr_rule_action(const struct gr_call *call);
 void gr_rule_done(const struct gr_call *call); // behind a call: what it may have changed is native no more
+void gr_rule_chdir(const struct gr_call *call, struct gr_stores *stores);
 void gr_rule_children(void);                   // from here on other processes may change any file
 
 // Moves the table on behind a call that made, copied or closed descriptors; `cls` is the class of a new one.

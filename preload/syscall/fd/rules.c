@@ -13,18 +13,20 @@
 #define PATH_SIZE 4096
 #define CHANGED_BITS 0x10000
 
-static uint64_t changed[CHANGED_BITS / 64];
+static uint64_t changed[CHANGED_BITS / 64]; // files that were written, directories with other entries
+static uint64_t made[CHANGED_BITS / 64];    // what has a name that it did not have before
 static uint32_t children;
+static uint32_t in_made; // the directory of the process is such a one
 
-static void mark(uint32_t key)
+static void mark(uint64_t *set, uint32_t key)
 {
 	if (key)
-		__atomic_fetch_or(&changed[key % CHANGED_BITS / 64], 1ULL << key % 64, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&set[key % CHANGED_BITS / 64], 1ULL << key % 64, __ATOMIC_RELAXED);
 }
 
-static bool is_marked(uint32_t key)
+static bool is_marked(const uint64_t *set, uint32_t key)
 {
-	return __atomic_load_n(&changed[key % CHANGED_BITS / 64], __ATOMIC_RELAXED) >> key % 64 & 1;
+	return __atomic_load_n(&set[key % CHANGED_BITS / 64], __ATOMIC_RELAXED) >> key % 64 & 1;
 }
 
 void gr_rule_children(void)
@@ -181,7 +183,7 @@ static void mark_parent(int dirfd, uint64_t path)
 	if (!n)
 		return;
 	buffer[n > 1 ? n - 1 : 1] = 0;
-	mark(gr_file_key(AT_FDCWD, (uint64_t)buffer, 0));
+	mark(changed, gr_file_key(AT_FDCWD, (uint64_t)buffer, 0));
 }
 
 static bool some_native(void)
@@ -195,7 +197,7 @@ void gr_rule_done(const struct gr_call *call)
 		return;
 	bool opened = opens_to_write(call);
 	if (opened)
-		mark(gr_fd_key(call->result));
+		mark(changed, gr_fd_key(call->result));
 	if (!opened && !(call->sys->flags & GR_SF_IRREVOCABLE && call->sys->cls == GR_CLASS_file))
 		return;
 	int dirfd = AT_FDCWD;
@@ -206,9 +208,23 @@ void gr_rule_done(const struct gr_call *call)
 		if (fx->kind != GR_FX_STR)
 			continue;
 		uint64_t path = call->arg[fx->arg - 1];
-		mark(gr_file_key(dirfd, path, AT_SYMLINK_NOFOLLOW));
+		uint32_t key = gr_file_key(dirfd, path, AT_SYMLINK_NOFOLLOW);
+		mark(changed, key);
+		mark(made, key);
 		mark_parent(dirfd, path);
 	}
+}
+
+// Relative paths of native calls begin there.
+void gr_rule_chdir(const struct gr_call *call, struct gr_stores *stores)
+{
+	char cwd[PATH_SIZE];
+	if ((call->nr != SYS_chdir && call->nr != SYS_fchdir) || call->result || !some_native())
+		return;
+	__atomic_store_n(&in_made, is_marked(made, gr_file_key(AT_FDCWD, (uint64_t)".", 0)), __ATOMIC_RELAXED);
+	long n = GR_RAW(SYS_getcwd, cwd, sizeof cwd);
+	if (!GR_IS_ERR(n))
+		gr_store_add(stores, GR_STORE_CHDIR, 0, n, 0, cwd);
 }
 
 // ---------------------------------------------------------------- the decision
@@ -243,7 +259,11 @@ static enum gr_action for_path(const struct gr_call *call, enum gr_action action
 		return action;
 	if (opens_to_write(call) || !there || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
 		return GR_ACT_RECORD;
-	if (__atomic_load_n(&children, __ATOMIC_RELAXED) || is_marked(gr_file_key(dirfd, path, 0)))
+	char start = 0;
+	gr_peek(&start, path, 1);
+	if (dirfd == AT_FDCWD && start != '/' && __atomic_load_n(&in_made, __ATOMIC_RELAXED))
+		return GR_ACT_RECORD; // the way to it begins in a directory that a replay does not have
+	if (__atomic_load_n(&children, __ATOMIC_RELAXED) || is_marked(changed, gr_file_key(dirfd, path, 0)))
 		return GR_ACT_RECORD;
 	return action;
 }
@@ -282,8 +302,8 @@ enum gr_action gr_rule_action(const struct gr_call *call)
 	}
 	if (call->nr == SYS_fcntl && !is_plain_fcntl(call->arg[1]))
 		return GR_ACT_RECORD;
-	if (call->nr == SYS_chdir || call->nr == SYS_fchdir) // relative paths of native calls begin there
-		return some_native() ? GR_ACT_NATIVE : GR_ACT_RECORD;
+	if (call->nr == SYS_chdir || call->nr == SYS_fchdir || call->nr == SYS_getcwd)
+		return GR_ACT_RECORD;
 	action = for_path(call, action);
 	return sys->flags & GR_SF_IRREVOCABLE && !device ? GR_ACT_RECORD : action;
 }

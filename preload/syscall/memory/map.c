@@ -30,11 +30,12 @@ static bool is_shared(const struct gr_call *call)
 	return (call->arg[3] & MAP_TYPE) != MAP_PRIVATE;
 }
 
-// A file whose descriptor a replay does not have.
+// Recording: a file whose descriptor a replay does not have, or may not have.
 static bool is_recorded(const struct gr_call *call)
 {
-	uint8_t fd = gr_fd_get((int)call->arg[4]);
-	return !is_anonymous(call) && (fd & GR_FD_RECORDED || (fd & GR_FD_CLASS) == GR_FD_NONE);
+	int number = call->arg[4];
+	uint8_t fd = gr_fd_get(number);
+	return !is_anonymous(call) && (fd & GR_FD_RECORDED || (fd & GR_FD_CLASS) == GR_FD_NONE || gr_fd_rule(number) == GR_ACT_RECORD);
 }
 
 // The stores of a call that has no other outputs, in its room; then its end.
@@ -101,7 +102,7 @@ static void record_mmap(struct gr_call *call)
 		gr_view_add(call->result, (a[1] + 4095) & ~4095ULL, key, a[5], is_shared(call), write);
 	else
 		gr_view_forget(call->result, (a[1] + 4095) & ~4095ULL);
-	if (is_recorded(call))
+	if (call->action == GR_ACT_RECORD)
 		log_contents(call, &ev);
 	else
 		gr_log(call->self, &ev);
@@ -113,7 +114,7 @@ static long map_again(struct gr_call *call, const struct gr_event *ev)
 	const uint64_t *a = call->arg;
 	uint64_t flags = a[3] & ~(uint64_t)MAP_TYPE;
 	flags |= MAP_PRIVATE | (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE) ? 0 : MAP_FIXED_NOREPLACE);
-	if (!is_recorded(call))
+	if (call->action != GR_ACT_RECORD)
 		return GR_RAW(SYS_mmap, ev->result, a[1], a[2], flags, a[4], a[5]);
 	long ret = GR_RAW(SYS_mmap, ev->result, a[1], PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
 	if (ret != ev->result)
@@ -272,7 +273,7 @@ bool gr_memory(struct gr_call *call)
 	default:
 		return false;
 	}
-	call->action = GR_ACT_NATIVE;
+	call->action = call->nr == SYS_mmap && gr_mode == GR_MODE_RECORD && is_recorded(call) ? GR_ACT_RECORD : GR_ACT_NATIVE;
 	gr_call_start(call);
 	if (gr_mode == GR_MODE_RECORD)
 		record(call);

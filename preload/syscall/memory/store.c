@@ -98,10 +98,13 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 			gr_fd_set(s.addr, s.arg);
 			continue;
 		}
-		if (s.kind == GR_STORE_ECHO) {
-			if (padded(s.len) > (uint64_t)(end - data))
+		if (s.kind == GR_STORE_ECHO || s.kind == GR_STORE_CHDIR) {
+			if (padded(s.len) > (uint64_t)(end - data) || !s.len)
 				return false;
-			gr_echo_bytes(s.arg, data, s.len);
+			if (s.kind == GR_STORE_ECHO)
+				gr_echo_bytes(s.arg, data, s.len);
+			else if (!data[s.len - 1]) // one that the program made is not here; what is in it is recorded
+				GR_RAW(SYS_chdir, data);
 			data += padded(s.len);
 			continue;
 		}

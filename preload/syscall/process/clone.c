@@ -188,6 +188,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	}
 	check_birth(call, birth->flags);
 	gr_rule_children();
+	gr_fd_inherited();
 	if (shares && !gr_child_prepare(call->self))
 		refuse(call, "a child without room for what it changes");
 	call->result = bear(call, birth);
