@@ -7,6 +7,7 @@
 #include <sys/uio.h>
 
 #include "../core/nolibc.h"
+#include "../core/page.h"
 #include "../core/raw.h"
 #include "call.h"
 #include "memory/memory.h"
@@ -131,6 +132,57 @@ static uint64_t hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
 	return hash;
 }
 
+// The argument that is the kernel's id of a thread, which the C library reads from the thread's descriptor.
+static unsigned tid_position(long nr)
+{
+	switch (nr) {
+	case SYS_tkill:
+	case SYS_sched_setparam:
+	case SYS_sched_getparam:
+	case SYS_sched_setscheduler:
+	case SYS_sched_getscheduler:
+	case SYS_sched_setaffinity:
+	case SYS_sched_getaffinity:
+	case SYS_sched_rr_get_interval:
+	case SYS_sched_setattr:
+	case SYS_sched_getattr:
+	case SYS_get_robust_list:
+		return 1;
+	case SYS_tgkill:
+	case SYS_rt_tgsigqueueinfo:
+		return 2;
+	}
+	return 0;
+}
+
+static uint64_t recorded_id(uint64_t id)
+{
+	return gr_mode == GR_MODE_REPLAY ? gr_thread_recorded((uint32_t)id) : id;
+}
+
+// Joining with a time limit waits for the word in which the kernel clears the thread's id.
+static uint64_t waited_id(const struct gr_call *call)
+{
+	uint32_t tid = (uint32_t)arg_of(call, 3);
+	for (uint32_t i = 0; gr_mode == GR_MODE_REPLAY && i < GR_LIVE_THREADS; i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		if (!t->pub.tid)
+			break; // blocks are taken in order; nobody was ever here
+		if ((uint64_t)t->ctid == arg_of(call, 1) && t->pub.tid == tid)
+			return t->pub.recorded_tid;
+	}
+	return tid;
+}
+
+// What a timer does; of the rest of the structure the kernel reads nothing.
+static uint64_t hash_timer(uint64_t hash, uint64_t addr)
+{
+	struct { uint64_t value; int32_t signal, notify; uint32_t thread; } event = {0};
+	gr_peek(&event, addr, sizeof event);
+	hash = gr_hash_word(hash, (uint64_t)event.signal << 32 | (uint32_t)event.notify);
+	return event.notify & 4 ? gr_hash_word(hash, recorded_id(event.thread)) : hash; // SIGEV_THREAD_ID
+}
+
 uint32_t gr_call_check(struct gr_call *call)
 {
 	uint64_t hash = GR_HASH_SEED;
@@ -150,13 +202,18 @@ uint32_t gr_call_check(struct gr_call *call)
 			pointers |= 1u << fx->arg;
 		}
 	}
+	unsigned tids = tid_position(call->nr);
 	for (unsigned i = 1; i <= call->sys->nargs; i++)
-		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 : arg_of(call, i));
+		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 :
+					  i == tids ? recorded_id(arg_of(call, i)) :
+					  call->nr == SYS_futex && i == 3 ? waited_id(call) : arg_of(call, i));
 	for (int i = 0; i < FX_COUNT(call); i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))
 			continue;
-		if (fx->kind == GR_FX_STR)
+		if (call->nr == SYS_timer_create && fx->kind == GR_FX_IN)
+			hash = hash_timer(hash, arg_of(call, fx->arg));
+		else if (fx->kind == GR_FX_STR)
 			hash = hash_memory(hash, arg_of(call, fx->arg), HASHED, true);
 		else if (fx->kind == GR_FX_IN)
 			hash = hash_memory(hash, arg_of(call, fx->arg), length(call, fx, i), false);
