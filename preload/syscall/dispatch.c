@@ -304,8 +304,10 @@ static void replay(struct gr_call *call)
 	gr_call_start(call);
 	if (call->action == GR_ACT_RECORD)
 		replay_recorded(call);
-	else
+	else if (gr_rule_allows(call))
 		replay_native(call);
+	else
+		gr_panic(call->self, GR_PANIC_DESYNC, "the demo wants a call to be made again that its profile does not allow", 0, 0);
 }
 
 // ---------------------------------------------------------------- from entry.S

@@ -51,6 +51,7 @@ void gr_fd_advance(const struct gr_call *call);
 
 // rules.c: what happens to a call, decided while recording; a replay finds it in the demo.
 enum gr_action gr_rule_action(const struct gr_call *call);
+bool gr_rule_allows(const struct gr_call *call); // replay: may this call be made, by the profile?
 void gr_rule_done(const struct gr_call *call); // behind a call: what it may have changed is native no more
 void gr_rule_chdir(const struct gr_call *call, struct gr_stores *stores);
 void gr_rule_children(void);                   // from here on other processes may change any file

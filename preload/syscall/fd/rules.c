@@ -307,3 +307,25 @@ enum gr_action gr_rule_action(const struct gr_call *call)
 	action = for_path(call, action);
 	return sys->flags & GR_SF_IRREVOCABLE && !device ? GR_ACT_RECORD : action;
 }
+
+// INVARIANT(profile-bounds-demo): a demo is untrusted, so what it says about a call is believed only where the profile, which
+// was shown to the user, has a choice at all; and nothing that changes the world is ever made on replay.
+bool gr_rule_allows(const struct gr_call *call)
+{
+	const struct gr_sys *sys = call->sys;
+	bool free = gr_ctl->sys_action[call->nr] != GR_ACT_RECORD || gr_ctl->rules[0];
+	bool devices = gr_ctl->class_action[GR_CLASS_device] != GR_ACT_RECORD;
+	bool device = false;
+	if (sys->cls == GR_CLASS_memory || sys->cls == GR_CLASS_thread)
+		return true;
+	for (int i = 0; i < GR_FX_MAX; i++)
+		if (sys->fx[i].kind == GR_FX_FD && sys->flags & GR_SF_BY_FD) {
+			uint8_t cls = gr_fd_get((int)call->arg[sys->fx[i].arg - 1]) & GR_FD_CLASS;
+			device = cls == GR_CLASS_device;
+			free = free || (cls < GR_CLASS_COUNT && gr_ctl->class_action[cls] != GR_ACT_RECORD);
+			break;
+		}
+	if (sys->flags & GR_SF_IRREVOCABLE)
+		return device && devices;
+	return opens_to_write(call) ? devices : free || devices;
+}
