@@ -73,7 +73,7 @@ class Profile:
         return {knob.name: keys[knob.name].number(self.values[keys[knob.name].name].value) for knob in tables.knobs()}
 
     def rules(self) -> bytes:
-        """The path rules for the engine: a letter for the mode and the pattern, NUL behind each; the first that fits holds."""
+        """The path rules for the engine: a letter for the mode and the pattern, NUL behind each."""
         found = bytearray()
         for name, value in self.values.items():
             if name.startswith("paths."):
@@ -242,12 +242,12 @@ def _flatten(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
 
 
 def _flatten_paths(rules: object) -> Iterator[tuple[str, object]]:
-    if not isinstance(rules, list) or not all(isinstance(r, dict) and set(r) == {"match", "mode"} for r in rules):
-        raise GdbrrError(
-            "paths: each rule is a table with `match` and `mode`", hint='e.g. [[paths]] match = "/proc/**" mode = "record"'
-        )
-    for rule in rules:
-        yield f"paths.{rule['match']}", rule["mode"]
+    """Each rule by its pattern; what is no rule stays whole, to be refused."""
+    for rule in rules if isinstance(rules, list) else [rules]:
+        if isinstance(rule, dict) and set(rule) == {"match", "mode"} and isinstance(rule["match"], str):
+            yield f"paths.{rule['match']}", rule["mode"]
+        else:
+            yield "paths", rule
 
 
 def line_of(text: str, key: str) -> int:

@@ -161,7 +161,7 @@ def key(name: str) -> Key:
         raise GdbrrError(NOT_YET[top], hint="leave it out; a mode for a class or a call is honoured")
     if top == "calls" and rest:
         return call_key(rest)
-    if top == "paths" and rest:
+    if top == "paths":
         return path_key(rest)
     if not rest and top in SECTIONS:
         raise GdbrrError(f"{top} is a section, not a key", hint=f"its keys stand below [{top}], or as {top}.NAME")
@@ -195,6 +195,10 @@ def call_key(name: str) -> Key:
 
 def path_key(pattern: str) -> Key:
     """The key for what is done with files whose path fits PATTERN."""
+    if not pattern:
+        raise GdbrrError(
+            "paths: each rule is a table with `match` and `mode`", hint='e.g. match = "/proc/**", mode = "record"'
+        )
     if not pattern.startswith("/") or not pattern.isprintable() or len(pattern) > 1000:
         raise GdbrrError(
             f"paths: {shown(pattern)} is not a pattern", hint='patterns are whole paths, e.g. match = "/proc/**"'

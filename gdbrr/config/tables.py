@@ -27,8 +27,8 @@ _PLAIN = {
     "MAKES": 0, "MAKES_IF": 1, "MAKES_AT": 2, "CLOSES": 1, "DUPS": 1, "DUPS_TO": 2, "MAPS": 0,
 }  # fmt: skip
 _LENGTHS = {
-    "BYTES": 1, "ARG": 1, "ARGX": 2, "ARG_PLUS": 2, "RET": 0, "RETX": 1, "RET_TO": 1, "RETX_TO": 2, "RET_PLUS": 1, "RET_PLUS_TO": 2,
-    "AT": 1, "FDSET": 1, "SELF": 1, "PAGES": 1, "NODES": 1,
+    "BYTES": 1, "ARG": 1, "ARGX": 2, "ARG_PLUS": 2, "RET": 0, "RETX": 1, "RET_TO": 1, "RETX_TO": 2, "RET_PLUS": 1,
+    "RET_PLUS_TO": 2, "AT": 1, "FDSET": 1, "SELF": 1, "PAGES": 1, "NODES": 1,
 }  # fmt: skip
 
 _LINE = re.compile(r"(?P<macro>[A-Z]+)\((?P<fields>.*)\)\Z")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gdbrr.config import profiles, schema, tables
 from gdbrr.errors import GdbrrError
+from gdbrr.report import docs_text
 
 MADE = "<!-- Made from preload/tables by `python -m gdbrr.report.docs`: change those and make it again. -->"
 
@@ -222,50 +223,6 @@ exist is an error which names the nearest one that does, and the line of the fil
 ## Keys
 """
 
-PROFILES_CALLS = """
-### `[calls]`
-
-The mode of single system calls, by name, above that of their class: `getpid = "ignore"`. The modes are those of the
-call's class ([system calls](syscalls.md)). Calls noted there as *by descriptor* or *own code* have no mode of their
-own; those noted as *always recorded* may wait or change the world, which a replay must not do again.
-"""
-
-PROFILES_PATHS = """
-### `[[paths]]`
-
-The mode of files by their path, above that of their class and call; the first rule that fits holds. `*` and `?` stand for
-characters of one name, `**` for any. The path is the one the program gives, from the root on, without `.` and `..`; links
-are not followed. A descriptor keeps the mode of the call that opened it. Files opened for writing are recorded in any case.
-
-```toml
-[[paths]]
-match = "/proc/**"
-mode = "record"
-```
-"""
-
-PROFILES_EXAMPLE = """
-## One of your own
-
-```toml
-# For the import tool: its input files do not change, and nobody cares which process it was.
-
-order = "parallel"
-
-[classes]
-file = "native"
-
-[calls]
-getpid = "ignore"
-
-[epochs]
-ticks = 2048
-
-[limits]
-log = "1G"
-```
-"""
-
 
 def profiles_page() -> str:
     keys = schema.keys()
@@ -285,15 +242,15 @@ def profiles_page() -> str:
             ("key", "default", "modes", "calls"),
             [(f"`{key.name}`", f"`{key.default}`", code(key.modes), key.help) for key in classes],
         ),
-        PROFILES_CALLS,
-        PROFILES_PATHS,
+        docs_text.PROFILES_CALLS,
+        docs_text.PROFILES_PATHS,
         "### Not yet",
         "These are planned. Until they are honoured, a profile that sets them is refused:",
         "\n".join(
             [f"- `{name}`: {text}" for name, text in schema.NOT_YET.items()]
             + [f'- `order = "{name}"`: {text}' for name, text in schema.NOT_YET_ORDERS.items()]
         ),
-        PROFILES_EXAMPLE,
+        docs_text.PROFILES_EXAMPLE,
         "## The shipped ones",
     ]
     for name in profiles.SHIPPED:
