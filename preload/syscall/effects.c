@@ -8,8 +8,10 @@
 
 #include "../core/nolibc.h"
 #include "../core/page.h"
+#include "../core/panic.h"
 #include "../core/raw.h"
 #include "call.h"
+#include "fd/descriptor.h"
 #include "memory/memory.h"
 
 #define FX(call) ((call)->ioctl.kind ? &(call)->ioctl : (call)->sys->fx)
@@ -19,7 +21,10 @@ struct gr_piece *gr_call_room(struct gr_thread *self)
 {
 	uint64_t room = GR_ROOM_ADDR + (uint64_t)self->block * GR_ROOM_SIZE;
 	if (!self->room) {
-		GR_RAW(SYS_mmap, room, GR_ROOM_PIECES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+		long ret = GR_RAW(SYS_mmap, room, GR_ROOM_PIECES, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		if (GR_IS_ERR(ret))
+			gr_panic(self, GR_PANIC_REFUSED, "a program without memory for the engine (error %d)", -ret, 0);
 		self->room = GR_ROOM_PIECES;
 	}
 	return (struct gr_piece *)room;
@@ -319,10 +324,13 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 uint32_t gr_call_contents(const struct gr_call *call)
 {
 	uint64_t hash = GR_HASH_SEED;
-	if (call->result <= 0)
+	if (call->result <= 0 || call->sys->cls != GR_CLASS_file)
 		return 0;
 	for (int i = 0; i < FX_COUNT(call); i++) {
 		const struct gr_fx *fx = &FX(call)[i];
+		if (fx->kind == GR_FX_FD && call->sys->flags & GR_SF_BY_FD &&
+		    (gr_fd_get((int)arg_of(call, fx->arg)) & GR_FD_CLASS) != GR_CLASS_file)
+			return 0; // a device has no contents to be compared
 		if (fx->kind == GR_FX_OUT && fx->len_kind == GR_LEN_RET) {
 			hash = gr_hash(hash, (const void *)arg_of(call, fx->arg), length(call, fx, i));
 		} else if (fx->kind == GR_FX_IOV_OUT) {

@@ -113,7 +113,7 @@ static long map_again(struct gr_call *call, const struct gr_event *ev)
 {
 	const uint64_t *a = call->arg;
 	uint64_t flags = a[3] & ~(uint64_t)MAP_TYPE;
-	flags |= MAP_PRIVATE | (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE) ? 0 : MAP_FIXED_NOREPLACE);
+	flags |= MAP_PRIVATE | MAP_NORESERVE | (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE) ? 0 : MAP_FIXED_NOREPLACE);
 	if (call->action != GR_ACT_RECORD)
 		return GR_RAW(SYS_mmap, ev->result, a[1], a[2], flags, a[4], a[5]);
 	long ret = GR_RAW(SYS_mmap, ev->result, a[1], PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);

@@ -15,6 +15,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
+
 static uint64_t padded(uint64_t n)
 {
 	return (n + 7) & ~7ULL;
@@ -67,7 +69,9 @@ static bool zero(uint64_t addr, uint64_t len)
 
 static bool outside_engine(const struct gr_store *s)
 {
-	return s->addr + s->len >= s->addr && (s->addr + s->len <= GR_ZONE || s->addr >= GR_ZONE_END);
+	uint64_t end = s->addr + s->len;
+	return end >= s->addr && (end <= GR_ZONE || s->addr >= GR_ZONE_END) &&
+	       (end <= (uint64_t)__ehdr_start || s->addr >= (uint64_t)_end);
 }
 
 static bool map(const struct gr_store *s)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 
 #include "../../core/nolibc.h"
 #include "../../core/panic.h"
@@ -13,7 +14,7 @@
 #include "../fd/descriptor.h"
 #include "memory.h"
 
-#define VIEWS 4096
+#define VIEWS 16384
 
 struct view { uint64_t addr, len, offset; uint32_t key; bool shared, writable, dont_fork; };
 
@@ -196,6 +197,19 @@ void gr_view_contents(uint64_t addr, uint64_t len, struct gr_stores *stores)
 	unlock();
 }
 
+// Is anything of this file mapped?
+static bool is_shown(uint32_t key)
+{
+	bool found = false;
+	if (!key)
+		return false;
+	lock();
+	for (uint32_t i = 0; i < count && !found; i++)
+		found = views[i].key == key;
+	unlock();
+	return found;
+}
+
 static uint64_t position(int fd)
 {
 	return GR_RAW(SYS_lseek, fd, 0, SEEK_CUR);
@@ -208,12 +222,28 @@ static uint64_t end_of(int fd, uint64_t pointer)
 	return pointer && gr_peek(&at, pointer, sizeof at) == sizeof at ? at : position(fd);
 }
 
+// The program writes to its own memory as if it were another process.
+static void written_to_self(const struct gr_call *call, struct gr_stores *stores)
+{
+	struct iovec iov;
+	uint64_t left = call->result;
+	for (uint64_t i = 0; left && i < call->arg[4]; i++) {
+		if (gr_peek(&iov, call->arg[3] + i * sizeof iov, sizeof iov) != sizeof iov)
+			return;
+		uint64_t n = left < iov.iov_len ? left : iov.iov_len;
+		copy_out((uint64_t)iov.iov_base, n, stores);
+		left -= n;
+	}
+}
+
 void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
 {
 	const uint64_t *a = call->arg;
 	uint64_t n = call->result, end;
-	int fd = a[0];
-	if (!__atomic_load_n(&count, __ATOMIC_RELAXED) || GR_IS_ERR(call->result))
+	int fd = call->nr == SYS_splice || call->nr == SYS_copy_file_range ? a[2] : a[0];
+	if (!(call->sys->flags & GR_SF_IRREVOCABLE || gr_fd_makes(call)) || GR_IS_ERR(call->result))
+		return;
+	if (call->sys->fx[0].kind == GR_FX_FD && !gr_fd_makes(call) && !is_shown(gr_fd_key(fd)))
 		return;
 	switch (call->nr) {
 	case SYS_write:
@@ -232,9 +262,12 @@ void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
 		break;
 	case SYS_splice:
 	case SYS_copy_file_range:
-		fd = a[2];
 		end = end_of(fd, a[3]);
 		break;
+	case SYS_process_vm_writev:
+		if ((int)a[0] == gr_pid())
+			written_to_self(call, stores);
+		return;
 	case SYS_ftruncate:
 		changed(gr_fd_key(fd), a[1], ~0ULL - a[1], true, stores);
 		return;
