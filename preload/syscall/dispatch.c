@@ -138,11 +138,17 @@ static void stores_open(struct gr_call *call, uint64_t used, struct gr_stores *s
 	*stores = (struct gr_stores){first, first + (base ? size : 0), false};
 }
 
+// Calls that change files, make descriptors or move the process may have effects beside their outputs.
+static bool may_store(const struct gr_call *call)
+{
+	return call->sys->flags & GR_SF_IRREVOCABLE || gr_fd_makes(call) || call->nr == SYS_chdir || call->nr == SYS_fchdir;
+}
+
 // The class and origin of what a call made.
 static uint8_t probe(const struct gr_call *call)
 {
 	int fd = call->result;
-	for (int i = 0; i < GR_FX_MAX; i++)
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
 		if (call->sys->fx[i].kind == GR_FX_MAKES_AT)
 			fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
 	uint8_t found = gr_fd_probe(fd);
@@ -176,24 +182,29 @@ static void record(struct gr_call *call)
 	}
 	if (gr_fd_makes(call) && call->result >= 0)
 		ev.flags = probe(call);
-	stores_open(call, staged ? stage.used : 0, &stores);
-	const uint8_t *first = stores.at;
-	gr_view_written(call, &stores);
-	gr_echo_keep(call, &stores);
-	gr_rule_chdir(call, &stores);
-	if (stores.full)
-		gr_panic(call->self, GR_PANIC_REFUSED, "a write of %u bytes to a mapped file", call->result, 0);
-	if (stores.at != first) {
-		ev.object = stores.at - first;
-		pieces[count++] = (struct gr_piece){(uint64_t)first, ev.object, false};
+	if (may_store(call)) {
+		stores_open(call, staged ? stage.used : 0, &stores);
+		const uint8_t *first = stores.at;
+		gr_view_written(call, &stores);
+		gr_echo_keep(call, &stores);
+		gr_rule_chdir(call, &stores);
+		if (stores.full)
+			gr_panic(call->self, GR_PANIC_REFUSED, "a write of %u bytes to a mapped file", call->result, 0);
+		if (stores.at != first) {
+			ev.object = stores.at - first;
+			pieces[count++] = (struct gr_piece){(uint64_t)first, ev.object, false};
+		}
 	}
 	gr_log_pieces(call->self, &ev, pieces, count);
 	if (staged)
 		gr_stage_out(&stage, pieces, count - !!ev.object);
 	gr_fd_update(call, ev.flags);
-	gr_fd_received(call);
-	gr_fd_sent(call);
-	gr_rule_done(call);
+	if (call->sys->cls == GR_CLASS_net) {
+		gr_fd_received(call);
+		gr_fd_sent(call);
+	}
+	if (may_store(call))
+		gr_rule_done(call);
 }
 
 // ---------------------------------------------------------------- replaying

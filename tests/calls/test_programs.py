@@ -29,6 +29,7 @@ PROGRAMS = (
     "calls_network",
     "calls_partial",
     "calls_spawn",
+    "calls_spawn_threads",
     "calls_views",
 )
 SAME_EVERY_TIME = {"calls_bad_pointers", "calls_partial"}
@@ -97,6 +98,12 @@ def test_children_that_share_memory_are_seen_by_their_parent(tmp_path: Path) -> 
     assert told(first.out) == told(run(program).expect(0).out)
     assert "spawn /nonexistent/program: No such file or directory" in first.out
     check(tmp_path / "x.demo", first)
+
+
+def test_children_undo_nothing_of_other_threads(tmp_path: Path) -> None:
+    first = record(tmp_path / "x.demo", build("calls_spawn_threads"))
+    lost = [line for line in first.out.splitlines() if line.startswith("lost ")]
+    assert lost and all(line.startswith("lost 0 of ") for line in lost)
 
 
 # ---------------------------------------------------------------- files

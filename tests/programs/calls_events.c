@@ -118,5 +118,16 @@ int main(void)
 	printf("pidfd %d: %x", pidfd, ready.revents);
 	printf(" %d", waitid(P_PIDFD, pidfd, &info, WEXITED));
 	printf(" %d %d\n", info.si_pid == pid, info.si_status);
+
+	// The same from clone3, which makes the descriptor by itself and tells the parent's number.
+	int made = -1, told = -1;
+	uint64_t args[11] = {0x1000 | 0x100000, (uintptr_t)&made, 0, (uintptr_t)&told, SIGCHLD}; // CLONE_PIDFD | CLONE_PARENT_SETTID
+	pid = syscall(SYS_clone3, args, sizeof args);
+	if (pid == 0)
+		_exit(9);
+	ready.fd = made;
+	poll(&ready, 1, -1);
+	printf("clone3 %d %d %x %d", made, told == pid, ready.revents, waitid(P_PIDFD, made, &info, WEXITED));
+	printf(" %d %d\n", info.si_status, close(made));
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/uio.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -105,6 +106,10 @@ int main(int argc, char **argv)
 	pwrite(rw, now(), 9, 20);
 	lseek(rw, 20, SEEK_SET);
 	printf("read back %zd %s\n", read(rw, back, 9), back);
+	struct iovec iov[2] = {{back, 3}, {back + 3, 6}};
+	struct statx sx;
+	printf("preadv2 %zd %s\n", preadv2(rw, iov, 2, 20, 0), back);
+	printf("statx %d %ld %u\n", statx(rw, "", AT_EMPTY_PATH, STATX_ALL, &sx), (long)sx.stx_size, sx.stx_mtime.tv_nsec);
 	printf("locks %d %d\n", flock(rw, LOCK_EX), fcntl(rw, F_SETLK, &(struct flock){F_WRLCK, SEEK_SET, 0, 0, 0}));
 	char *map = mmap(NULL, 100, PROT_READ, MAP_SHARED, rw, 0);
 	printf("mapped %s\n", map + 20);

@@ -5,6 +5,7 @@
 #include "echo.h"
 
 #include <fcntl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -14,14 +15,16 @@
 #include "../../replay/gate.h"
 #include "descriptor.h"
 
-#define FIRST_HIDDEN 1000 // behind what a program opens natively
-
 static int outputs[2] = {1, 2};
 
 void gr_echo_init(void)
 {
+	struct rlimit limit;
+	if (GR_RAW(SYS_getrlimit, RLIMIT_NOFILE, &limit))
+		return;
+	uint64_t hidden = (limit.rlim_cur < GR_DESCRIPTORS ? limit.rlim_cur : GR_DESCRIPTORS) - 4; // behind what a program opens
 	for (int i = 0; i < 2; i++) {
-		long fd = GR_RAW(SYS_fcntl, i + 1, F_DUPFD_CLOEXEC, FIRST_HIDDEN);
+		long fd = GR_RAW(SYS_fcntl, i + 1, F_DUPFD_CLOEXEC, hidden);
 		if (!GR_IS_ERR(fd))
 			outputs[i] = fd;
 	}

@@ -39,7 +39,7 @@ void gr_rule_children(void)
 static bool path_of(const struct gr_call *call, int *dirfd, uint64_t *path)
 {
 	*dirfd = AT_FDCWD;
-	for (int i = 0; i < GR_FX_MAX; i++) {
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++) {
 		const struct gr_fx *fx = &call->sys->fx[i];
 		if (fx->kind == GR_FX_FD)
 			*dirfd = (int)call->arg[fx->arg - 1];
@@ -201,7 +201,7 @@ void gr_rule_done(const struct gr_call *call)
 	if (!opened && !(call->sys->flags & GR_SF_IRREVOCABLE && call->sys->cls == GR_CLASS_file))
 		return;
 	int dirfd = AT_FDCWD;
-	for (int i = 0; i < GR_FX_MAX; i++) { // rename and link have two paths
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++) { // rename and link have two paths
 		const struct gr_fx *fx = &call->sys->fx[i];
 		if (fx->kind == GR_FX_FD)
 			dirfd = (int)call->arg[fx->arg - 1];
@@ -285,7 +285,7 @@ enum gr_action gr_rule_action(const struct gr_call *call)
 	bool first = true, device = false;
 	if (sys->cls == GR_CLASS_memory || sys->cls == GR_CLASS_thread)
 		return GR_ACT_NATIVE;
-	for (int i = 0; i < GR_FX_MAX; i++) {
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++) {
 		if (sys->fx[i].kind != GR_FX_FD)
 			continue;
 		long fd = (int)call->arg[sys->fx[i].arg - 1];
@@ -318,7 +318,7 @@ bool gr_rule_allows(const struct gr_call *call)
 	bool device = false;
 	if (sys->cls == GR_CLASS_memory || sys->cls == GR_CLASS_thread)
 		return true;
-	for (int i = 0; i < GR_FX_MAX; i++)
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
 		if (sys->fx[i].kind == GR_FX_FD && sys->flags & GR_SF_BY_FD) {
 			uint8_t cls = gr_fd_get((int)call->arg[sys->fx[i].arg - 1]) & GR_FD_CLASS;
 			device = cls == GR_CLASS_device;
