@@ -132,6 +132,18 @@ def test_control_a_native_file_that_changed_is_noticed(tmp_path: Path) -> None:
     assert "other contents behind a native call" in result.err
 
 
+def test_control_a_native_mapped_file_that_changed_is_noticed(tmp_path: Path) -> None:
+    file = tmp_path / "input"
+    file.write_text("first content")
+    code = "import mmap, sys; f = open(sys.argv[1]); print(mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ)[:])"
+    demo = tmp_path / "x.demo"
+    first = record(demo, "/usr/bin/python3", "-Sc", code, file, profile="sparse")
+    check(demo, first, replays=1)
+    file.write_text("other content")
+    result = run(*GDBRR, "replay", demo).expect(125)
+    assert "a mapped file that was changed" in result.err
+
+
 def test_path_rules_decide(tmp_path: Path) -> None:
     file = tmp_path / "input"
     file.write_text("first content")

@@ -52,13 +52,13 @@ static void *change(void *number)
 	uintptr_t n = (uintptr_t)number;
 	unsigned long rounds = 0;
 	for (int stop = 0; !stop; rounds++) {
-		for (int i = 0; i < 1000; i++)
+		for (int i = 0; i < 20000; i++)
 			shared.counters[n]++;
 		pthread_mutex_lock(&lock);
 		stop = done == MAKERS;
 		pthread_mutex_unlock(&lock);
 	}
-	return (void *)(shared.counters[n] - rounds * 1000); // 0, unless an old value came back
+	return (void *)(shared.counters[n] - rounds * 20000); // 0, unless an old value came back
 }
 
 int main(void)

@@ -69,6 +69,16 @@ static uint64_t file_bytes(const struct gr_call *call)
 	return n < len ? n : len;
 }
 
+// What tells that a file is still the one that was mapped; 0 for what is no regular file.
+static uint32_t identity(const struct gr_call *call)
+{
+	struct stat st;
+	if (is_anonymous(call) || GR_RAW(SYS_fstat, call->arg[4], &st) || !S_ISREG(st.st_mode))
+		return 0;
+	uint64_t hash = gr_hash_word(gr_hash_word(GR_HASH_SEED, st.st_size), st.st_mtim.tv_sec);
+	return (uint32_t)gr_hash_word(hash, st.st_mtim.tv_nsec) | 1;
+}
+
 static void log_contents(struct gr_call *call, struct gr_event *ev)
 {
 	uint64_t n = file_bytes(call), window = window_of(call);
@@ -102,10 +112,12 @@ static void record_mmap(struct gr_call *call)
 		gr_view_add(call->result, (a[1] + 4095) & ~4095ULL, key, a[5], is_shared(call), write);
 	else
 		gr_view_forget(call->result, (a[1] + 4095) & ~4095ULL);
-	if (call->action == GR_ACT_RECORD)
+	if (call->action == GR_ACT_RECORD) {
 		log_contents(call, &ev);
-	else
-		gr_log(call->self, &ev);
+		return;
+	}
+	ev.check = identity(call);
+	gr_log(call->self, &ev);
 }
 
 // Shared mappings become private ones: the processes that shared them are not there, the copies of the replay are.
@@ -114,6 +126,8 @@ static long map_again(struct gr_call *call, const struct gr_event *ev)
 	const uint64_t *a = call->arg;
 	uint64_t flags = a[3] & ~(uint64_t)MAP_TYPE;
 	flags |= MAP_PRIVATE | MAP_NORESERVE | (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE) ? 0 : MAP_FIXED_NOREPLACE);
+	if (call->action != GR_ACT_RECORD && ev->check && ev->check != identity(call))
+		gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapped file that was changed");
 	if (call->action != GR_ACT_RECORD)
 		return GR_RAW(SYS_mmap, ev->result, a[1], a[2], flags, a[4], a[5]);
 	long ret = GR_RAW(SYS_mmap, ev->result, a[1], PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
