@@ -17,7 +17,7 @@
 #include "heap/heap.h"
 #include "log/log.h"
 #include "replay/gate.h"
-#include "syscall/fd/descriptor.h"
+#include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
 #include "syscall/fd/echo.h"
 #include "watch/points.h"

@@ -19,7 +19,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../replay/gate.h"
-#include "fd/descriptor.h"
+#include "descriptor.h"
 #include "fd/echo.h"
 #include "memory/memory.h"
 #include "process/process.h"

@@ -11,7 +11,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "call.h"
-#include "fd/descriptor.h"
+#include "descriptor.h"
 #include "memory/memory.h"
 
 #define FX(call) ((call)->ioctl.kind ? &(call)->ioctl : (call)->sys->fx)

@@ -13,7 +13,7 @@
 #include "../../core/page.h"
 #include "../../core/raw.h"
 #include "../../replay/gate.h"
-#include "descriptor.h"
+#include "../descriptor.h"
 
 static int outputs[2] = {1, 2};
 

@@ -8,7 +8,7 @@
 #include "../../core/nolibc.h"
 #include "../../core/page.h"
 #include "../../core/raw.h"
-#include "descriptor.h"
+#include "../descriptor.h"
 
 #define PATH_SIZE 4096
 #define CHANGED_BITS 0x10000

@@ -12,7 +12,7 @@
 #include "../../core/raw.h"
 #include "../../replay/gate.h"
 #include "../dispatch.h"
-#include "../fd/descriptor.h"
+#include "../descriptor.h"
 #include "memory.h"
 
 static uint64_t window_of(const struct gr_call *call)

@@ -7,7 +7,7 @@
 
 #include "../../core/nolibc.h"
 #include "../../core/raw.h"
-#include "../fd/descriptor.h"
+#include "../descriptor.h"
 #include "../fd/echo.h"
 #include "memory.h"
 

@@ -11,7 +11,7 @@
 #include "../../core/panic.h"
 #include "../../core/raw.h"
 #include "../../core/thread.h"
-#include "../fd/descriptor.h"
+#include "../descriptor.h"
 #include "memory.h"
 
 #define VIEWS 16384

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "../call.h"
-#include "../memory/memory.h"
+#include "call.h"
+#include "memory/memory.h"
 
 #define GR_DESCRIPTORS 0x10000
 #define GR_FD_NONE 0x1f   // class bits: not open

@@ -4,17 +4,17 @@
 // Owns: the numbering of threads.
 #include <sched.h>
 
-#include "../../core/nolibc.h"
-#include "../../core/ops.h"
-#include "../../core/page.h"
-#include "../../core/panic.h"
-#include "../../core/raw.h"
-#include "../../heap/heap.h"
-#include "../../replay/gate.h"
-#include "../../replay/park.h"
-#include "../dispatch.h"
-#include "../fd/descriptor.h"
-#include "process.h"
+#include "../core/nolibc.h"
+#include "../core/ops.h"
+#include "../core/page.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
+#include "../heap/heap.h"
+#include "../replay/gate.h"
+#include "../replay/park.h"
+#include "dispatch.h"
+#include "descriptor.h"
+#include "process/process.h"
 
 struct clone3_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; };
 

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
-#include "../../core/nolibc.h"
-#include "../../core/raw.h"
+#include "../core/nolibc.h"
+#include "../core/raw.h"
 
 static uint8_t table[GR_DESCRIPTORS];
 static uint32_t keys[GR_DESCRIPTORS];
