@@ -31,6 +31,7 @@
 #define GR_PANIC_TEXT 1024
 #define GR_DIGEST_ROOM 0x800000
 #define GR_INPUTS 0x80000
+#define GR_RULES_MAX 8192
 
 enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
 
@@ -229,6 +230,7 @@ struct gr_ctl {
 	uint8_t sys_action[GR_SYS_MAX];     // enum gr_action for a call whose class comes from its number
 	uint8_t class_action[GR_CLASS_MAX]; // enum gr_action for a class that comes from the descriptor
 	uint64_t knob[GR_KNOB_MAX];         // by order of knobs.def
+	char rules[GR_RULES_MAX]; // path rules: letter ('a' + enum gr_action) and pattern, NUL behind each, an empty one last
 	uint32_t end_kind;   // how the recording ended: 0 unknown, 1 exit, 2 signal
 	uint32_t end_value;
 	uint64_t clock;      // next stamp

@@ -72,6 +72,17 @@ class Profile:
         keys = {knob: schema.keys()[name] for name, knob in schema.KNOB_KEYS.items()}
         return {knob.name: keys[knob.name].number(self.values[keys[knob.name].name].value) for knob in tables.knobs()}
 
+    def rules(self) -> bytes:
+        """The path rules for the engine: a letter for the mode and the pattern, NUL behind each."""
+        found = bytearray()
+        for name, value in self.values.items():
+            if name.startswith("paths."):
+                letter = bytes([ord("a") + tables.MODES.index(str(value.value))])
+                found += letter + os.fsencode(name.partition(".")[2]) + b"\0"
+        if len(found) >= schema.RULES_MAX:
+            raise GdbrrError("the path rules of the profile are too long", hint="use patterns, e.g. /usr/**")
+        return bytes(found)
+
     def to_json(self) -> dict[str, Any]:
         """For the manifest of a demo."""
         values = {key: {"value": value.value, "origin": value.origin} for key, value in self.values.items()}
@@ -222,15 +233,29 @@ def parse_toml(path: Path, text: str) -> dict[str, Any]:
 def _flatten(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """Keys with their section in front. What is not yet honoured stays whole, to be refused by its name."""
     for name, value in table.items():
-        if isinstance(value, dict) and name not in schema.NOT_YET:
+        if name == "paths":
+            yield from _flatten_paths(value)
+        elif isinstance(value, dict) and name not in schema.NOT_YET:
             for inner, inner_value in value.items():
                 yield f"{name}.{inner}", inner_value
         else:
             yield name, value
 
 
+def _flatten_paths(rules: object) -> Iterator[tuple[str, object]]:
+    """Each rule by its pattern; what is no rule stays whole, to be refused."""
+    for rule in rules if isinstance(rules, list) else [rules]:
+        if isinstance(rule, dict) and set(rule) == {"match", "mode"} and isinstance(rule["match"], str):
+            yield f"paths.{rule['match']}", rule["mode"]
+        else:
+            yield "paths", rule
+
+
 def line_of(text: str, key: str) -> int:
     """The line of TEXT that sets KEY, 0 if it cannot be told (the TOML parser does not say)."""
+    if key.startswith("paths."):
+        pattern = key.partition(".")[2]
+        return next((n for n, line in enumerate(text.splitlines(), 1) if f'"{pattern}"' in line), 0)
     section = ""
     wanted_section, _, wanted = key.rpartition(".")
     for number, line in enumerate(text.splitlines(), 1):

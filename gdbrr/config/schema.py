@@ -32,7 +32,6 @@ KNOB_KEYS = {
 # What the design promises and the engine does not do yet. Accepting it in silence would make a recording that is
 # not what its owner asked for.
 NOT_YET = {
-    "paths": "path rules are not honoured yet",
     "descriptors": "descriptor rules are not honoured yet",
     "seed": "a seed is not honoured yet: no order chooses threads at random",
 }
@@ -43,7 +42,9 @@ NOT_YET_ORDERS = {
     "auto": "parallel or serial, whichever fits the program",
 }
 
-SECTIONS = ("epochs", "limits", "classes", "calls")
+SECTIONS = ("epochs", "limits", "classes", "calls", "paths")
+RULES_MAX = 8192
+"""GR_RULES_MAX of preload/abi.h: the bytes that all path rules together may take; a test compares them."""
 MAKING = frozenset({"MAKES", "MAKES_IF", "MAKES_AT"})
 
 
@@ -162,6 +163,8 @@ def key(name: str) -> Key:
         raise GdbrrError(NOT_YET[top], hint="leave it out; a mode for a class or a call is honoured")
     if top == "calls" and rest:
         return call_key(rest)
+    if top == "paths":
+        return path_key(rest)
     if not rest and top in SECTIONS:
         raise GdbrrError(f"{top} is a section, not a key", hint=f"its keys stand below [{top}], or as {top}.NAME")
     if rest:
@@ -190,6 +193,19 @@ def call_key(name: str) -> Key:
     if "BY_FD" in call.flags:
         raise GdbrrError(f"{full}: its mode is that of its descriptor", hint="set the class, e.g. classes.file")
     return Key(full, class_mode(call, {}), f"the system call {name}", modes=call_modes(call))
+
+
+def path_key(pattern: str) -> Key:
+    """The key for what is done with files whose path fits PATTERN."""
+    if not pattern:
+        raise GdbrrError(
+            "paths: each rule is a table with `match` and `mode`", hint='e.g. match = "/proc/**", mode = "record"'
+        )
+    if not pattern.startswith("/") or not pattern.isprintable() or len(pattern) > 1000:
+        raise GdbrrError(
+            f"paths: {shown(pattern)} is not a pattern", hint='patterns are whole paths, e.g. match = "/proc/**"'
+        )
+    return Key(f"paths.{pattern}", "record", "files whose path fits the pattern", modes=tables.MODES)
 
 
 def call_modes(call: tables.Syscall) -> tuple[str, ...]:

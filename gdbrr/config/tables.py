@@ -28,7 +28,7 @@ _PLAIN = {
 }  # fmt: skip
 _LENGTHS = {
     "BYTES": 1, "ARG": 1, "ARGX": 2, "ARG_PLUS": 2, "RET": 0, "RETX": 1, "RET_TO": 1, "RETX_TO": 2, "RET_PLUS": 1,
-    "AT": 1, "FDSET": 1, "SELF": 1, "PAGES": 1, "NODES": 1,
+    "RET_PLUS_TO": 2, "AT": 1, "FDSET": 1, "SELF": 1, "PAGES": 1, "NODES": 1,
 }  # fmt: skip
 
 _LINE = re.compile(r"(?P<macro>[A-Z]+)\((?P<fields>.*)\)\Z")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from gdbrr.config import profiles, schema, tables
 from gdbrr.errors import GdbrrError
+from gdbrr.report import docs_text
 
 MADE = "<!-- Made from preload/tables by `python -m gdbrr.report.docs`: change those and make it again. -->"
 
@@ -62,6 +63,7 @@ def length_text(length: tables.Length) -> str:
         "RET_TO": f"result, at most arg {first}",
         "RETX_TO": f"result, at most arg {second}, {TIMES} {first}",
         "RET_PLUS": f"result + {first}",
+        "RET_PLUS_TO": f"result, at most arg {second}, + {first}",
         "AT": f"\\*arg {first}",
         "FDSET": f"fd_set for arg {first}",
         "SELF": f"its own size + {first}" if first else "its own size",
@@ -221,36 +223,6 @@ exist is an error which names the nearest one that does, and the line of the fil
 ## Keys
 """
 
-PROFILES_CALLS = """
-### `[calls]`
-
-The mode of single system calls, by name, above that of their class: `getpid = "ignore"`. The modes are those of the
-call's class ([system calls](syscalls.md)). Calls noted there as *by descriptor* or *own code* have no mode of their
-own; those noted as *always recorded* may wait or change the world, which a replay must not do again.
-"""
-
-PROFILES_EXAMPLE = """
-## One of your own
-
-```toml
-# For the import tool: its input files do not change, and nobody cares which process it was.
-
-order = "parallel"
-
-[classes]
-file = "native"
-
-[calls]
-getpid = "ignore"
-
-[epochs]
-ticks = 2048
-
-[limits]
-log = "1G"
-```
-"""
-
 
 def profiles_page() -> str:
     keys = schema.keys()
@@ -270,14 +242,15 @@ def profiles_page() -> str:
             ("key", "default", "modes", "calls"),
             [(f"`{key.name}`", f"`{key.default}`", code(key.modes), key.help) for key in classes],
         ),
-        PROFILES_CALLS,
+        docs_text.PROFILES_CALLS,
+        docs_text.PROFILES_PATHS,
         "### Not yet",
         "These are planned. Until they are honoured, a profile that sets them is refused:",
         "\n".join(
             [f"- `{name}`: {text}" for name, text in schema.NOT_YET.items()]
             + [f'- `order = "{name}"`: {text}' for name, text in schema.NOT_YET_ORDERS.items()]
         ),
-        PROFILES_EXAMPLE,
+        docs_text.PROFILES_EXAMPLE,
         "## The shipped ones",
     ]
     for name in profiles.SHIPPED:

@@ -148,3 +148,25 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 		room -= n;
 	}
 }
+
+void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)
+{
+	uint32_t total = 0;
+	for (unsigned i = 0; i < count; i++)
+		total += pieces[i].len;
+	ev->data = NULL;
+	ev->len = total ? sizeof total + total : 0;
+	if (!begin(self, ev))
+		return;
+	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
+	uint8_t *p = self->pos - ev->len;
+	if (total) {
+		memcpy(p, &total, sizeof total);
+		p += sizeof total;
+	}
+	for (unsigned i = 0; i < count; i++) {
+		memcpy(p, (const void *)pieces[i].addr, pieces[i].len);
+		p += pieces[i].len;
+	}
+	commit(self);
+}

@@ -14,8 +14,11 @@ uint64_t gr_time_now(void);
 void gr_log(struct gr_thread *self, struct gr_event *ev);
 
 // The same for an event whose data is gathered from several places, each behind its length in 4 bytes.
-struct gr_piece { uint64_t addr; uint32_t len; };
-//
-// INVARIANT(bounded-events): an event holds at most GR_EVENT_DATA bytes of pieces. What is more follows at once in DATA events, whose
-// object is the address it belongs to: that of the piece plus `shift`.
+struct gr_piece { uint64_t addr; uint32_t len; uint32_t loose; }; // loose: not every byte was surely stored
+
+// INVARIANT(bounded-events): an event holds at most GR_EVENT_DATA bytes of pieces. What is more follows at once in DATA
+// events, whose object is the address it belongs to: that of the piece plus `shift`.
 void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count, uint64_t shift);
+
+// The same for pieces that stand in a row behind one length; together they fit one event.
+void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);

@@ -10,7 +10,7 @@
 #include "../log/log.h"
 #include "effects.h"
 
-#define GR_CALL_PIECES 64 // output buffers of one call; vectors that have more are refused
+#define GR_CALL_PIECES 4096 // output buffers of one call; vectors that have more are refused
 
 struct gr_call {
 	struct gr_thread *self;
@@ -22,6 +22,7 @@ struct gr_call {
 	uint64_t object;            // goes with the start: the index of a thread that is being made
 	bool soft;                  // replaying: an output whose contents differ, and nothing else
 	int64_t told;               // of an output: bytes that the recorded call was asked to write
+	uint8_t action;             // enum gr_action; decided while recording, taken from the start on replay
 	uint32_t before[GR_FX_MAX]; // lengths that the kernel may lower: as they were in front of the call
 	struct gr_fx ioctl;         // effect of an ioctl request, in place of the table's
 };
@@ -32,8 +33,24 @@ uint32_t gr_call_check(struct gr_call *call);
 // Remembers lengths that the call may lower.
 void gr_call_before(struct gr_call *call);
 
+// The effects of a call: those of an ioctl request, or the row of the table. Ends at the first of kind NONE, or at GR_FX_MAX.
+static inline const struct gr_fx *gr_call_fx(const struct gr_call *call, int *count)
+{
+	*count = call->ioctl.kind ? 1 : GR_FX_MAX;
+	return call->ioctl.kind ? &call->ioctl : call->sys->fx;
+}
+
+// Room for the output buffers of one call of this thread.
+struct gr_piece *gr_call_room(struct gr_thread *self);
+
 // Output buffers as they are once `call->result` is known; returns how many, or -1 when there are more than fit.
 int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_PIECES]);
+
+// The most bytes that output effect `i` can have, known before the call; 0 where nobody can say.
+uint64_t gr_call_capacity(const struct gr_call *call, int i);
+
+// Hash of the outputs that are contents (as long as the result says), for calls that are made again on replay.
+uint32_t gr_call_contents(const struct gr_call *call);
 
 // Replay: puts recorded outputs into the program's buffers. False when they do not fit what the program offers.
 bool gr_call_inject(const struct gr_call *call, const uint8_t *data, uint32_t len);

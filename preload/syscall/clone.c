@@ -16,6 +16,8 @@
 #include "../replay/gate.h"
 #include "../replay/park.h"
 #include "dispatch.h"
+#include "descriptor.h"
+#include "process/process.h"
 
 struct clone3_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; };
 
@@ -172,29 +174,105 @@ void gr_exit(struct gr_call *call)
 }
 
 // ---------------------------------------------------------------- processes
-// While recording, a child runs for real and on its own, without the engine; on replay there is none. A child that
-// would share memory (vfork, posix_spawn) gets a copy: what it writes into its parent's memory is lost.
-static void make_process(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid)
+struct birth { uint64_t flags, stack, ptid, ctid, pidfd; };
+
+static _Noreturn void refuse(struct gr_call *call, const char *text)
+{
+	gr_panic(call->self, GR_PANIC_REFUSED, "%s", (uint64_t)text, 0);
+}
+
+static void check_birth(struct gr_call *call, uint64_t flags)
+{
+	if (flags & CLONE_VM && !(flags & CLONE_VFORK))
+		refuse(call, "a process that shares the program's memory and runs beside it"
+			     "\nuse threads in its place, if the program lets you choose");
+	if (flags & (CLONE_FILES | CLONE_FS | CLONE_SIGHAND | CLONE_SETTLS))
+		refuse(call, "a child that shares the program's descriptors, directory or handlers"
+			     "\nrecord without the part of the program that makes it");
+	if (!(flags & CLONE_VM) && gr_view_shared_writable())
+		refuse(call, "a fork with memory that both processes can change"
+			     "\nmake the program use threads, or no worker processes, if it lets you choose");
+}
+
+// The kernel's part of it. The child is a copy also where the program asked for one that shares its memory, so that the
+// engine in it stands on its own.
+static long bear(const struct gr_call *call, const struct birth *birth)
+{
+	uint64_t flags = birth->flags & ~(uint64_t)CLONE_VM;
+	if (call->nr != SYS_clone3)
+		return GR_RAW(SYS_clone, flags, 0, birth->ptid, birth->ctid, 0);
+	uint64_t args[16] = {0};
+	uint64_t size = call->arg[1] < sizeof args ? call->arg[1] : sizeof args;
+	gr_peek(args, call->arg[0], size);
+	args[0] &= ~(uint64_t)CLONE_VM;
+	args[5] = args[6] = 0; // the stack: it goes on where it is, and leaves the engine by the frame
+	return GR_RAW(SYS_clone3, args, size);
+}
+
+// What the kernel stored for the parent, as stores of the call.
+static void parents_words(const struct gr_call *call, const struct birth *birth, struct gr_stores *stores)
+{
+	int word;
+	if (birth->flags & CLONE_PARENT_SETTID && birth->ptid && gr_peek(&word, birth->ptid, sizeof word) == sizeof word)
+		gr_store_add(stores, GR_STORE_BYTES, birth->ptid, sizeof word, 0, &word);
+	if (birth->flags & CLONE_PIDFD && gr_peek(&word, birth->pidfd, sizeof word) == sizeof word) {
+		gr_store_add(stores, GR_STORE_BYTES, birth->pidfd, sizeof word, 0, &word);
+		gr_store_add(stores, GR_STORE_FD, word, 0, GR_CLASS_pipe | GR_FD_RECORDED, NULL);
+		gr_fd_set(word, GR_CLASS_pipe | GR_FD_RECORDED);
+	}
+	(void)call;
+}
+
+// INVARIANT(child-off-the-record): a child runs for real while recording and is no part of the demo; on replay there is
+// none. What its parent sees of it are results of calls and the stores of a child that the program believes to share
+// its memory.
+static void make_process(struct gr_call *call, const struct birth *birth)
 {
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
-	if (flags & CLONE_PIDFD)
-		gr_refuse(call);
+	bool shares = birth->flags & CLONE_VM;
 	gr_call_start(call);
-	if (gr_mode == GR_MODE_RECORD) {
-		call->result = GR_RAW(SYS_clone, flags & ~(uint64_t)CLONE_VM, 0, ptid, ctid, 0);
-		if (call->result == 0) {
-			gr_mode = GR_MODE_OFF;
-			if (stack)
-				call->frame->rsp = stack;
-			return;
-		}
-		ev.result = call->result;
-		gr_log(call->self, &ev);
+	if (gr_mode == GR_MODE_REPLAY) {
+		gr_call_end(call, &ev);
+		gr_call_stores(call, &ev);
 		return;
 	}
-	gr_call_end(call, &ev);
-	if (ev.result > 0 && flags & CLONE_PARENT_SETTID)
-		*(int *)ptid = ev.result;
+	check_birth(call, birth->flags);
+	gr_rule_children();
+	gr_fd_inherited();
+	if (shares && !gr_child_prepare(call->self))
+		refuse(call, "a child without room for what it changes");
+	call->result = bear(call, birth);
+	if (call->result == 0) {
+		gr_mode = GR_MODE_OFF;
+		if (birth->stack)
+			call->frame->rsp = birth->stack;
+		if (shares)
+			gr_child_born(call->self);
+		return;
+	}
+	uint8_t *room = (uint8_t *)gr_room(call->self, 0x1000);
+	struct gr_stores stores = {room, room + 0x1000, !room};
+	uint64_t len = 0;
+	const uint8_t *report = shares ? gr_child_report(call->self, &len) : NULL;
+	if (len == ~0ULL || !gr_stores_apply(report, len, GR_STORE_MAPPINGS))
+		refuse(call, "a vfork child that changes more of its parent's memory than can be followed");
+	if (call->result > 0)
+		parents_words(call, birth, &stores);
+	ev.result = call->result;
+	ev.object = len + (stores.at - room);
+	// One piece: the child's report and the kernel's words, in a row.
+	const struct gr_piece pieces[] = {{(uint64_t)report, len, false}, {(uint64_t)room, stores.at - room, false}};
+	gr_log_joined(call->self, &ev, pieces, 2);
+	gr_stores_apply(report, len, GR_STORE_CONTENTS);
+	if (shares)
+		gr_child_forget(call->self);
+}
+
+// The program becomes another one.
+void gr_exec(struct gr_call *call)
+{
+	refuse(call, "the program replaces itself by another one (execve)"
+		     "\nrecord that one directly: a script's last line or a wrapper's target names it");
 }
 
 void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls)
@@ -202,16 +280,27 @@ void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t pti
 	if (flags & CLONE_THREAD)
 		make_thread(call, flags, stack, ptid, ctid, tls);
 	else
-		make_process(call, flags, stack, ptid, ctid);
+		make_process(call, &(struct birth){flags, stack, ptid, ctid, ptid});
 }
 
 void gr_clone3(struct gr_call *call)
 {
 	struct clone3_args args = {0};
-	gr_peek(&args, call->arg[0], call->arg[1] < sizeof args ? call->arg[1] : sizeof args);
+	uint64_t size = call->arg[1] < sizeof args ? call->arg[1] : sizeof args;
+	if (size < 64 || call->arg[1] > 4096 || gr_peek(&args, call->arg[0], size) != size) { // the kernel has the error's number
+		struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
+		gr_call_start(call);
+		if (gr_mode == GR_MODE_REPLAY) {
+			gr_call_end(call, &ev);
+			return;
+		}
+		call->result = ev.result = gr_call_kernel(call);
+		gr_log(call->self, &ev);
+		return;
+	}
 	uint64_t stack = args.stack ? args.stack + args.stack_size : 0;
 	if (args.flags & CLONE_THREAD)
 		make_thread(call, args.flags, stack, args.parent_tid, args.child_tid, args.tls);
 	else
-		make_process(call, args.flags | args.exit_signal, stack, args.parent_tid, args.child_tid);
+		make_process(call, &(struct birth){args.flags, stack, args.parent_tid, args.child_tid, args.pidfd});
 }

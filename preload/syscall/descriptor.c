@@ -4,6 +4,8 @@
 // Owns: the descriptor table.
 #include "descriptor.h"
 
+#include <fcntl.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 
@@ -11,6 +13,8 @@
 #include "../core/raw.h"
 
 static uint8_t table[GR_DESCRIPTORS];
+static uint32_t keys[GR_DESCRIPTORS];
+static uint8_t actions[GR_DESCRIPTORS];
 
 _Static_assert((int)GR_CLASS_COUNT <= GR_FD_NONE, "class numbers fit beside the flags");
 
@@ -24,10 +28,34 @@ uint8_t gr_fd_get(uint64_t fd)
 	return fd < GR_DESCRIPTORS ? table[fd] : GR_FD_NONE;
 }
 
-static void set(uint64_t fd, uint8_t value)
+void gr_fd_set(uint64_t fd, uint8_t value)
 {
 	if (fd < GR_DESCRIPTORS)
 		__atomic_store_n(&table[fd], value, __ATOMIC_RELAXED);
+}
+
+static uint32_t key_of(const struct stat *st)
+{
+	if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
+		return 0;
+	uint64_t hash = gr_hash_word(gr_hash_word(GR_HASH_SEED, st->st_dev), st->st_ino);
+	return (uint32_t)(hash ^ hash >> 32) | 1;
+}
+
+enum gr_action gr_fd_rule(int fd)
+{
+	return (uint32_t)fd < GR_DESCRIPTORS ? actions[fd] : GR_ACT_RECORD;
+}
+
+uint32_t gr_fd_key(int fd)
+{
+	return (uint32_t)fd < GR_DESCRIPTORS ? keys[fd] : 0;
+}
+
+uint32_t gr_file_key(int dirfd, uint64_t path, int flags)
+{
+	struct stat st;
+	return GR_RAW(SYS_newfstatat, dirfd, path, &st, flags) ? 0 : key_of(&st);
 }
 
 uint8_t gr_fd_probe(int fd)
@@ -35,6 +63,8 @@ uint8_t gr_fd_probe(int fd)
 	struct stat st;
 	if (GR_RAW(SYS_fstat, fd, &st))
 		return GR_FD_NONE;
+	if ((uint32_t)fd < GR_DESCRIPTORS)
+		keys[fd] = key_of(&st);
 	switch (st.st_mode & S_IFMT) {
 	case S_IFIFO:
 		return GR_CLASS_pipe;
@@ -54,36 +84,130 @@ uint8_t gr_fd_probe(int fd)
 
 bool gr_fd_makes(const struct gr_call *call)
 {
-	for (int i = 0; i < GR_FX_MAX; i++)
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
 		if (call->sys->fx[i].kind == GR_FX_MAKES || call->sys->fx[i].kind == GR_FX_MAKES_AT)
 			return true;
 	return false;
 }
 
+bool gr_fd_numbers(const struct gr_call *call)
+{
+	if (call->nr == SYS_fcntl)
+		return call->arg[1] == F_DUPFD || call->arg[1] == F_DUPFD_CLOEXEC;
+	return call->nr == SYS_dup || gr_fd_makes(call);
+}
+
+void gr_fd_advance(const struct gr_call *call)
+{
+	const uint64_t *a = call->arg;
+	int fd = -1;
+	if (call->nr == SYS_sendfile && !a[2])
+		fd = a[1];
+	else if ((call->nr == SYS_splice || call->nr == SYS_copy_file_range) && !a[1])
+		fd = a[0];
+	uint8_t entry = gr_fd_get(fd);
+	if (call->result > 0 && fd >= 0 && (entry & GR_FD_CLASS) != GR_FD_NONE && !(entry & GR_FD_RECORDED))
+		GR_RAW(SYS_lseek, fd, call->result, SEEK_CUR);
+}
+
+static void received(const struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR((struct msghdr *)msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || (c->cmsg_type != SCM_RIGHTS && c->cmsg_type != 4)) // 4: SCM_PIDFD
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+			gr_fd_set(((int *)CMSG_DATA(c))[i], GR_CLASS_pipe | GR_FD_RECORDED);
+	}
+}
+
+static bool is_native_file(uint64_t fd)
+{
+	uint8_t cls = table[fd] & GR_FD_CLASS;
+	return cls != GR_FD_NONE && cls != GR_CLASS_device && !(table[fd] & GR_FD_RECORDED);
+}
+
+void gr_fd_inherited(void)
+{
+	for (uint64_t fd = 0; fd < GR_DESCRIPTORS; fd++)
+		if (is_native_file(fd))
+			actions[fd] = GR_ACT_RECORD;
+}
+
+// Copies have the same key; another descriptor of the same file is recorded in vain.
+static void sent(const struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR((struct msghdr *)msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
+			for (uint64_t fd = 0; fd < GR_DESCRIPTORS; fd++)
+				if (is_native_file(fd) && keys[fd] == gr_fd_key(((int *)CMSG_DATA(c))[i]))
+					actions[fd] = GR_ACT_RECORD;
+	}
+}
+
+void gr_fd_sent(const struct gr_call *call)
+{
+	if (call->result < 0)
+		return;
+	if (call->nr == SYS_sendmsg)
+		sent((const struct msghdr *)call->arg[1]);
+	else if (call->nr == SYS_sendmmsg)
+		for (long i = 0; i < call->result; i++)
+			sent(&((const struct mmsghdr *)call->arg[1])[i].msg_hdr);
+}
+
+void gr_fd_received(const struct gr_call *call)
+{
+	if (call->result < 0)
+		return;
+	if (call->nr == SYS_recvmsg)
+		received((const struct msghdr *)call->arg[1]);
+	else if (call->nr == SYS_recvmmsg)
+		for (long i = 0; i < call->result; i++)
+			received(&((const struct mmsghdr *)call->arg[1])[i].msg_hdr);
+}
+
+static void make(uint64_t fd, uint8_t cls, uint8_t action)
+{
+	gr_fd_set(fd, cls);
+	if (fd < GR_DESCRIPTORS)
+		actions[fd] = action;
+}
+
+static void copy(uint64_t from, uint64_t to)
+{
+	gr_fd_set(to, gr_fd_get(from));
+	if (from < GR_DESCRIPTORS && to < GR_DESCRIPTORS)
+		keys[to] = keys[from], actions[to] = actions[from];
+}
+
 void gr_fd_update(const struct gr_call *call, uint8_t cls)
 {
-	for (int i = 0; i < GR_FX_MAX; i++) {
+	if (call->nr == SYS_fcntl && gr_fd_numbers(call) && call->result >= 0)
+		copy(call->arg[0], call->result);
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++) {
 		const struct gr_fx *fx = &call->sys->fx[i];
 		uint64_t first = fx->arg ? call->arg[fx->arg - 1] : 0;
 		switch ((enum gr_fx_kind)fx->kind) {
 		case GR_FX_CLOSES: // also when it fails: Linux releases the number first
-			set(first, GR_FD_NONE);
+			gr_fd_set(first, GR_FD_NONE);
 			break;
 		case GR_FX_MAKES:
 			if (call->result >= 0)
-				set(call->result, cls);
+				make(call->result, cls, call->action);
 			break;
 		case GR_FX_MAKES_AT:
 			for (uint32_t n = 0; call->result >= 0 && n < fx->scale; n++)
-				set(((int *)first)[n], cls);
+				make(((int *)first)[n], cls, call->action);
 			break;
 		case GR_FX_DUPS:
 			if (call->result >= 0)
-				set(call->result, gr_fd_get(first));
+				copy(first, call->result);
 			break;
 		case GR_FX_DUPS_TO:
 			if (call->result >= 0)
-				set(call->arg[fx->len_arg - 1], gr_fd_get(first));
+				copy(first, call->arg[fx->len_arg - 1]);
 			break;
 		default:
 			break;
@@ -95,5 +219,5 @@ void gr_fd_standard(const uint8_t classes[3])
 {
 	static const uint8_t marks[3] = {GR_FD_RECORDED, GR_FD_RECORDED | GR_FD_OUT, GR_FD_RECORDED | GR_FD_ERR};
 	for (int fd = 0; fd < 3; fd++)
-		set(fd, classes[fd] == GR_FD_NONE ? GR_FD_NONE : classes[fd] | marks[fd]);
+		gr_fd_set(fd, classes[fd] == GR_FD_NONE ? GR_FD_NONE : classes[fd] | marks[fd]);
 }

@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "call.h"
+#include "memory/memory.h"
 
 #define GR_DESCRIPTORS 0x10000
 #define GR_FD_NONE 0x1f   // class bits: not open
@@ -21,9 +22,39 @@ void gr_fd_init(void);
 // The three that a program is started with.
 void gr_fd_standard(const uint8_t classes[3]);
 uint8_t gr_fd_get(uint64_t fd);
+void gr_fd_set(uint64_t fd, uint8_t value);
 
-// What the kernel says about a descriptor, as a class. Recording only.
+// What the kernel says about a descriptor, as a class; remembers which file it is. Recording only.
 uint8_t gr_fd_probe(int fd);
+
+// What happened to the call that made this descriptor: its own calls share that.
+enum gr_action gr_fd_rule(int fd);
+
+// A number for the file behind a descriptor or path, 0 for what is no regular file or directory. Two files may have
+// the same one: whoever asks must do no harm then. Recording only.
+uint32_t gr_fd_key(int fd);
+uint32_t gr_file_key(int dirfd, uint64_t path, int flags);
+
+// Recording: others have it too and may move its position, so from here on its calls are recorded. Of a message that is
+// sent: what it carries; of a new process: all that it inherits.
+void gr_fd_sent(const struct gr_call *call);
+void gr_fd_inherited(void);
+
+// Marks what a call received in a message (SCM_RIGHTS) as recorded descriptors.
+void gr_fd_received(const struct gr_call *call);
+
+// True if the result is a descriptor whose number a replay must choose.
+bool gr_fd_numbers(const struct gr_call *call);
+
+// Replay: a recorded call that read from a native file moved its position on.
+void gr_fd_advance(const struct gr_call *call);
+
+// rules.c: what happens to a call, decided while recording; a replay finds it in the demo.
+enum gr_action gr_rule_action(const struct gr_call *call);
+bool gr_rule_allows(const struct gr_call *call); // replay: may this call be made, by the profile?
+void gr_rule_done(const struct gr_call *call); // behind a call: what it may have changed is native no more
+void gr_rule_chdir(const struct gr_call *call, struct gr_stores *stores);
+void gr_rule_children(void);                   // from here on other processes may change any file
 
 // Moves the table on behind a call that made, copied or closed descriptors; `cls` is the class of a new one.
 void gr_fd_update(const struct gr_call *call, uint8_t cls);

@@ -6,6 +6,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/futex.h>
+#include <sched.h>
+#include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
@@ -18,7 +21,10 @@
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "descriptor.h"
+#include "fd/echo.h"
 #include "input.h"
+#include "memory/memory.h"
+#include "process/process.h"
 
 long gr_call_kernel(const struct gr_call *call)
 {
@@ -39,49 +45,27 @@ _Noreturn void gr_refuse(struct gr_call *call)
 }
 
 // ---------------------------------------------------------------- what to do
-// The first descriptor argument of a call, or -1.
-static long first_fd(const struct gr_call *call)
+static void refine_prctl(struct gr_call *call, struct gr_fx *fx)
 {
-	for (int i = 0; i < GR_FX_MAX; i++)
-		if (call->sys->fx[i].kind == GR_FX_FD)
-			return (int)call->arg[call->sys->fx[i].arg - 1];
-	return -1;
-}
-
-// True for a call that opens a file in order to change it.
-static bool opens_to_write(const struct gr_call *call)
-{
-	uint64_t how = 0;
-	switch (call->nr) {
-	case SYS_creat:
-		return true;
-	case SYS_open:
-		how = call->arg[1];
+	switch (call->arg[0]) {
+	case PR_GET_NAME:
+		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_BYTES, 0, 16};
 		break;
-	case SYS_openat:
-		how = call->arg[2];
+	case PR_GET_PDEATHSIG:
+	case PR_GET_TSC:
+	case PR_GET_CHILD_SUBREAPER:
+		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_BYTES, 0, 4};
 		break;
-	case SYS_openat2:
-		gr_peek(&how, call->arg[2], sizeof how);
+	case PR_GET_TID_ADDRESS:
+		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_BYTES, 0, 8};
 		break;
+	case PR_SET_SECCOMP:
+		gr_panic(call->self, GR_PANIC_REFUSED,
+			 "prctl(PR_SET_SECCOMP), a filter that would also judge the engine's system calls"
+			 "\nswitch the program's sandbox off, e.g. --no-sandbox", 0, 0);
+	case 59: // PR_SET_SYSCALL_USER_DISPATCH: the engine's own; as on a kernel that has none
+		call->arg[0] = ~0ULL;
 	}
-	return how & (O_ACCMODE | O_CREAT | O_TRUNC);
-}
-
-// INVARIANT(replay-changes-nothing): what goes to the program's own output, and every file that is opened for writing, is
-// recorded whatever the profile says, or every copy of a replay would write it again.
-static enum gr_action action_of(const struct gr_call *call)
-{
-	if (opens_to_write(call))
-		return GR_ACT_RECORD;
-	if (call->sys->cls == GR_CLASS_memory || call->sys->cls == GR_CLASS_thread)
-		return GR_ACT_NATIVE;
-	uint8_t fd = gr_fd_get(first_fd(call));
-	if ((fd & GR_FD_CLASS) == GR_FD_NONE)
-		return gr_ctl->sys_action[call->nr];
-	if (fd & GR_FD_RECORDED)
-		return GR_ACT_RECORD;
-	return call->sys->flags & GR_SF_BY_FD ? gr_ctl->class_action[fd & GR_FD_CLASS] : gr_ctl->sys_action[call->nr];
 }
 
 // ioctl, fcntl and prctl are many calls under one number.
@@ -97,8 +81,16 @@ static void refine(struct gr_call *call)
 			*fx = (struct gr_fx){GR_FX_INOUT, 3, GR_LEN_BYTES, 0, _IOC_SIZE(request)};
 	} else if (call->nr == SYS_fcntl && (call->arg[1] == F_GETLK || call->arg[1] == F_OFD_GETLK)) {
 		*fx = (struct gr_fx){GR_FX_INOUT, 3, GR_LEN_BYTES, 0, sizeof(struct flock)};
-	} else if (call->nr == SYS_prctl && call->arg[0] == PR_GET_NAME) {
-		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_BYTES, 0, 16};
+	} else if (call->nr == SYS_fcntl && (call->arg[1] == 16 || call->arg[1] == 1035 || call->arg[1] == 1037)) {
+		*fx = (struct gr_fx){GR_FX_OUT, 3, GR_LEN_BYTES, 0, 8}; // F_GETOWN_EX, F_GET_RW_HINT, F_GET_FILE_RW_HINT
+	} else if (call->nr == SYS_prctl) {
+		refine_prctl(call, fx);
+	} else if (call->nr == SYS_futex) { // those that store in the word by themselves
+		unsigned op = call->arg[1] & 127;
+		if (op == FUTEX_LOCK_PI || op == FUTEX_UNLOCK_PI || op == FUTEX_TRYLOCK_PI || op == 13) // FUTEX_LOCK_PI2
+			*fx = (struct gr_fx){GR_FX_OUT_ANY, 1, GR_LEN_BYTES, 0, 4};
+		else if (op == FUTEX_WAKE_OP || op == FUTEX_WAIT_REQUEUE_PI || op == FUTEX_CMP_REQUEUE_PI)
+			*fx = (struct gr_fx){GR_FX_OUT_ANY, 5, GR_LEN_BYTES, 0, 4};
 	}
 }
 
@@ -107,7 +99,7 @@ void gr_call_start(struct gr_call *call)
 {
 	uint32_t check = gr_call_check(call);
 	gr_call_before(call);
-	struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = check, .object = call->object};
+	struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = check, .object = call->object, .flags = call->action};
 	if (gr_mode == GR_MODE_RECORD) {
 		if (gr_output_of(call)) {
 			ev.object = gr_output_of(call);
@@ -120,6 +112,9 @@ void gr_call_start(struct gr_call *call)
 	if (ev.check != check && !gr_output_differs(call, &ev))
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_START, call->nr + 1, 0, "other arguments");
 	call->object = ev.object;
+	call->action = ev.flags;
+	if (call->action > GR_ACT_IGNORE)
+		gr_gate_desync(call->self, &ev, GR_OP_SYS_START, call->nr + 1, 0, "an action that no profile has");
 }
 
 void gr_call_end(struct gr_call *call, struct gr_event *ret)
@@ -135,7 +130,7 @@ static bool within(const struct gr_event *ev, uint64_t addr, uint64_t len)
 
 void gr_call_more(struct gr_call *call, uint64_t addr, uint64_t len)
 {
-	struct gr_piece pieces[GR_CALL_PIECES];
+	struct gr_piece *pieces = gr_call_room(call->self);
 	struct gr_event ev;
 	while (gr_gate_peek(call->self, &ev) && ev.kind == GR_OP_DATA) {
 		gr_gate_next(call->self, GR_OP_DATA, 0, 0, &ev);
@@ -149,89 +144,170 @@ void gr_call_more(struct gr_call *call, uint64_t addr, uint64_t len)
 	}
 }
 
-static void inject(struct gr_call *call, const struct gr_event *ev)
+// At the tick of the call's end: the recorded outputs, then the stores that are no output.
+void gr_call_stores(struct gr_call *call, const struct gr_event *ev)
 {
-	if (!gr_call_inject(call, ev->data, ev->len))
+	uint64_t stores = ev->object, piece = stores ? stores + sizeof(uint32_t) : 0;
+	if (stores > ev->len || piece > ev->len || !gr_call_inject(call, ev->data, ev->len - piece) ||
+	    !gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_ALL))
 		gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "outputs that do not fit the program's buffers");
 }
 
 // ---------------------------------------------------------------- recording
-static void record(struct gr_call *call, enum gr_action action)
+// Where the stores of this call are gathered: in the thread's room, behind the buffers of the call.
+static void stores_open(struct gr_call *call, uint64_t used, struct gr_stores *stores)
 {
-	struct gr_piece pieces[GR_CALL_PIECES];
+	bool writes = call->sys->flags & GR_SF_IRREVOCABLE && call->result > 0;
+	uint64_t size = 0x10000 + (writes ? 4 * (uint64_t)call->result : 0);
+	used = (used + 15) & ~15ULL;
+	uint64_t base = gr_room(call->self, used + size);
+	uint8_t *first = base ? (uint8_t *)base + used : NULL; // without room, only a store would be too many
+	*stores = (struct gr_stores){first, first + (base ? size : 0), false};
+}
+
+// Calls that change files, make descriptors or move the process may have effects beside their outputs.
+static bool may_store(const struct gr_call *call)
+{
+	return call->sys->flags & GR_SF_IRREVOCABLE || gr_fd_makes(call) || call->nr == SYS_chdir || call->nr == SYS_fchdir;
+}
+
+// The class and origin of what a call made.
+static uint8_t probe(const struct gr_call *call)
+{
+	int fd = call->result;
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
+		if (call->sys->fx[i].kind == GR_FX_MAKES_AT)
+			fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
+	uint8_t found = gr_fd_probe(fd);
+	if (call->action == GR_ACT_RECORD && found)
+		found |= GR_FD_RECORDED | gr_echo_reopened(call);
+	return found;
+}
+
+static void record(struct gr_call *call)
+{
+	struct gr_stage stage;
+	struct gr_stores stores;
+	struct gr_piece *pieces = gr_call_room(call->self);
 	int count = 0;
+	call->action = gr_rule_action(call);
+	if (call->action == GR_ACT_REFUSE)
+		gr_refuse(call);
 	gr_call_start(call);
-	if (gr_cancel_open(call->self))
-		call->result = gr_raw_unless(&call->self->cancel, call->arg, call->nr);
+	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
+	struct gr_call *real = staged ? &stage.real : call;
+	if (gr_echo_splice(call))
+		real->result = -EINVAL;
+	else if (gr_cancel_open(call->self))
+		real->result = gr_raw_unless(&call->self->cancel, real->arg, call->nr);
 	else
-		call->result = gr_call_kernel(call);
+		real->result = gr_call_kernel(real);
+	call->result = real->result;
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1, .result = call->result};
-	if (action == GR_ACT_RECORD) {
-		count = gr_call_outputs(call, pieces);
+	if (call->action == GR_ACT_RECORD) {
+		count = gr_call_outputs(real, pieces);
 		if (count < 0)
 			gr_refuse(call);
+		if (staged)
+			gr_stage_settle(&stage, pieces, count);
+	} else if (call->action == GR_ACT_NATIVE) {
+		ev.check = gr_call_contents(call);
 	}
-	if (gr_fd_makes(call) && call->result >= 0) {
-		int fd = call->result;
-		for (int i = 0; i < GR_FX_MAX; i++)
-			if (call->sys->fx[i].kind == GR_FX_MAKES_AT)
-				fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
-		ev.flags = gr_fd_probe(fd);
-		if (action == GR_ACT_NATIVE && ev.flags == GR_CLASS_file)
-			gr_input_note(fd);
+	if (gr_fd_makes(call) && call->result >= 0)
+		ev.flags = probe(call);
+	if (call->action == GR_ACT_NATIVE && ev.flags == GR_CLASS_file)
+		gr_input_note(call->result);
+	if (may_store(call)) {
+		stores_open(call, staged ? stage.used : 0, &stores);
+		const uint8_t *first = stores.at;
+		gr_view_written(call, &stores);
+		gr_echo_keep(call, &stores);
+		gr_rule_chdir(call, &stores);
+		if (stores.full)
+			gr_panic(call->self, GR_PANIC_REFUSED, "a write of %u bytes to a mapped file", call->result, 0);
+		if (stores.at != first) {
+			ev.object = stores.at - first;
+			pieces[count++] = (struct gr_piece){(uint64_t)first, ev.object, false};
+		}
 	}
-	if (action == GR_ACT_RECORD && ev.flags)
-		ev.flags |= GR_FD_RECORDED;
 	gr_log_pieces(call->self, &ev, pieces, count, 0);
+	if (staged)
+		gr_stage_out(&stage, pieces, count - !!ev.object);
 	gr_fd_update(call, ev.flags);
+	if (call->sys->cls == GR_CLASS_net) {
+		gr_fd_received(call);
+		gr_fd_sent(call);
+	}
+	if (may_store(call))
+		gr_rule_done(call);
 }
 
 // ---------------------------------------------------------------- replaying
 static void replay_recorded(struct gr_call *call)
 {
 	struct gr_event ev;
-	gr_call_start(call);
-	gr_output_echo(call);
+	if (gr_output_of(call))
+		gr_output_echo(call);
+	else
+		gr_echo(call);
 	gr_call_end(call, &ev);
 	call->result = gr_output_result(call, ev.result);
-	inject(call, &ev);
+	gr_call_stores(call, &ev);
 	gr_call_more(call, 0, 0);
 	gr_fd_update(call, ev.flags);
+	gr_fd_received(call);
+	gr_fd_advance(call);
 }
 
 // A call that takes something away (unmaps, closes, overwrites) does so at its start, one that makes something at its
 // end: between the two, other threads may have been given what was free in the recording.
-static void replay_native(struct gr_call *call, enum gr_action action)
+static void replay_native(struct gr_call *call)
 {
 	struct gr_event ev;
 	long real = 0;
-	bool makes = gr_fd_makes(call);
-	gr_call_start(call);
+	bool makes = gr_fd_numbers(call);
 	if (!makes)
 		real = gr_call_kernel(call);
 	gr_call_end(call, &ev);
-	if (makes)
-		real = gr_call_kernel(call);
+	if (makes) // what failed was perhaps a limit, or a file that is there by now
+		real = ev.result < 0 && call->action == GR_ACT_NATIVE ? ev.result : gr_call_kernel(call);
 	if (makes && real >= 0 && ev.result >= 0 && real != ev.result) { // the number is the recorded one
-		GR_RAW(SYS_dup3, real, ev.result, call->arg[1] & O_CLOEXEC);
+		GR_RAW(SYS_dup3, real, ev.result, O_CLOEXEC);
 		GR_RAW(SYS_close, real);
 		real = ev.result;
 	}
-	if (action == GR_ACT_IGNORE)
+	if (call->action == GR_ACT_IGNORE)
 		call->result = real;
 	else if (real != ev.result) {
 		char text[128];
 		gr_format(text, sizeof text, "a native call returned %d, while recording %d", real, ev.result);
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, text);
 	}
+	else if (ev.check != gr_call_contents(call))
+		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "other contents behind a native call");
 	gr_fd_update(call, ev.flags);
 }
 
 // ---------------------------------------------------------------- calls that are made in both, whatever the class
-static bool is_mapped_recorded(const struct gr_call *call)
+// On replay only what is there is closed, and of that nothing which is the engine's.
+static void close_range_call(struct gr_call *call)
 {
-	uint8_t fd = gr_fd_get((int)call->arg[4]);
-	return !(call->arg[3] & 0x20) && (fd & GR_FD_RECORDED || (fd & GR_FD_CLASS) == GR_FD_NONE); // 0x20: MAP_ANONYMOUS
+	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
+	bool closes = !(call->arg[2] & CLOSE_RANGE_CLOEXEC);
+	gr_call_start(call);
+	if (gr_mode == GR_MODE_RECORD) {
+		call->result = ev.result = gr_call_kernel(call);
+		gr_log(call->self, &ev);
+	} else {
+		gr_call_end(call, &ev);
+	}
+	uint64_t last = (uint32_t)call->arg[1] < GR_DESCRIPTORS ? (uint32_t)call->arg[1] : GR_DESCRIPTORS - 1;
+	for (uint64_t fd = (uint32_t)call->arg[0]; closes && call->result == 0 && fd <= last; fd++) {
+		uint8_t entry = gr_fd_get(fd);
+		if (gr_mode == GR_MODE_REPLAY && (entry & GR_FD_CLASS) != GR_FD_NONE && !(entry & GR_FD_RECORDED))
+			GR_RAW(SYS_close, fd);
+		gr_fd_set(fd, GR_FD_NONE);
+	}
 }
 
 static bool special(struct gr_call *call)
@@ -247,10 +323,10 @@ static bool special(struct gr_call *call)
 		gr_clone3(call);
 		return true;
 	case SYS_fork:
-		gr_clone(call, 17, 0, 0, 0, 0);
+		gr_clone(call, SIGCHLD, 0, 0, 0, 0);
 		return true;
 	case SYS_vfork:
-		gr_clone(call, 0x4000 | 17, 0, 0, 0, 0);
+		gr_clone(call, CLONE_VM | CLONE_VFORK | SIGCHLD, 0, 0, 0, 0);
 		return true;
 	case SYS_futex:
 		gr_futex(call);
@@ -264,25 +340,15 @@ static bool special(struct gr_call *call)
 		return true;
 	case SYS_execve:
 	case SYS_execveat:
-		gr_refuse(call);
+		gr_exec(call);
+		return true;
+	case SYS_close_range:
+		close_range_call(call);
+		return true;
 	case SYS_arch_prctl:
 		if (call->arg[0] == 0x1001 || call->arg[0] == 0x1002) // ARCH_SET_GS, ARCH_SET_FS
 			gr_refuse(call);
 		return false;
-	case SYS_mmap:
-	case SYS_mremap: {
-		bool contents = call->nr == SYS_mmap && is_mapped_recorded(call);
-		gr_call_start(call);
-		if (recording) {
-			call->result = gr_call_kernel(call);
-			gr_map_log(call, &ev, contents);
-			return true;
-		}
-		gr_call_end(call, &ev);
-		if (!GR_IS_ERR(ev.result) && (call->nr == SYS_mmap ? gr_map_again(call, &ev, contents) : gr_remap_again(call, &ev)) != ev.result)
-			gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");
-		return true;
-	}
 	case SYS_rt_sigaction:
 		both = gr_sigaction;
 		break;
@@ -306,7 +372,7 @@ static bool special(struct gr_call *call)
 			gr_call_end(call, &ev);
 		return true;
 	default:
-		return false;
+		return gr_memory(call);
 	}
 	gr_call_start(call);
 	call->result = both(call);
@@ -318,22 +384,15 @@ static bool special(struct gr_call *call)
 	return true;
 }
 
-static void close_or_copy(struct gr_call *call)
+static void replay(struct gr_call *call)
 {
-	if (call->nr == SYS_close_range && !(call->arg[2] & 4)) {
-		const struct gr_sys closes = {.fx = {{GR_FX_CLOSES, 1, 0, 0, 0}}};
-		struct gr_call one = *call;
-		one.sys = &closes;
-		for (uint64_t fd = call->arg[0]; fd <= call->arg[1] && fd < GR_DESCRIPTORS; fd++) {
-			one.arg[0] = fd;
-			gr_fd_update(&one, 0);
-		}
-	} else if (call->nr == SYS_fcntl && (call->arg[1] == F_DUPFD || call->arg[1] == F_DUPFD_CLOEXEC)) {
-		const struct gr_sys dups = {.fx = {{GR_FX_DUPS, 1, 0, 0, 0}}};
-		struct gr_call one = *call;
-		one.sys = &dups;
-		gr_fd_update(&one, 0);
-	}
+	gr_call_start(call);
+	if (call->action == GR_ACT_RECORD)
+		replay_recorded(call);
+	else if (gr_rule_allows(call))
+		replay_native(call);
+	else
+		gr_panic(call->self, GR_PANIC_DESYNC, "the demo wants a call to be made again that its profile does not allow", 0, 0);
 }
 
 // Behind the end of a recording whose program goes on: this thread's calls are its own again, from this one on, which is
@@ -374,7 +433,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	if (gr_mode == GR_MODE_OFF || self->nest) {
 		if (!self->nest && leave_for_good(frame))
 			return;
-		frame->rax = nested(&call);
+		frame->rax = self->nest ? nested(&call) : gr_child_call(&call);
 		return;
 	}
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;
@@ -387,16 +446,10 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		gr_cancel_turn(frame);
 		call.result = 0;
 	} else if (!special(&call)) {
-		enum gr_action action = action_of(&call);
-		if (action == GR_ACT_REFUSE)
-			gr_refuse(&call);
 		if (gr_mode == GR_MODE_RECORD)
-			record(&call, action);
-		else if (action == GR_ACT_RECORD)
-			replay_recorded(&call);
+			record(&call);
 		else
-			replay_native(&call, action);
-		close_or_copy(&call);
+			replay(&call);
 		if (call.result == -EINTR && gr_cancel_acts(self, GR_CANCEL_BEHIND, false))
 			gr_cancel_turn(frame);
 	}

@@ -20,16 +20,6 @@ int64_t gr_output_result(const struct gr_call *call, int64_t recorded);
 // Replaying: lets it appear as it did, as much as the recorded call wrote.
 void gr_output_echo(const struct gr_call *call);
 
-// clone.c. Each replaces both operations of its call.
-void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls);
-void gr_clone3(struct gr_call *call);
-void gr_exit(struct gr_call *call);
-
-// memory.c: what a replay does instead of the recorded call, so that memory looks the same. `ev` is its SYS_END.
-void gr_map_log(struct gr_call *call, struct gr_event *ev, bool contents);
-long gr_map_again(struct gr_call *call, const struct gr_event *ev, bool contents);
-long gr_remap_again(struct gr_call *call, const struct gr_event *ev);
-
 // futex.c: what may be missing on replay, because the program's own atomics are no operations.
 void gr_futex_init(void);
 void gr_futex(struct gr_call *call);
@@ -58,5 +48,7 @@ void gr_call_end(struct gr_call *call, struct gr_event *ret);
 // Replaying: takes the DATA events behind the end of a call, all of which must lie within `len` bytes at `addr`; with `addr` 0
 // within the outputs of the call.
 void gr_call_more(struct gr_call *call, uint64_t addr, uint64_t len);
+// Replay, behind the end: puts the recorded outputs and stores into memory.
+void gr_call_stores(struct gr_call *call, const struct gr_event *ev);
 
 _Noreturn void gr_refuse(struct gr_call *call);

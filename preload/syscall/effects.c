@@ -2,16 +2,34 @@
 // Runs in: application threads, on the engine's stack.
 // May call: core.
 // Owns: nothing.
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "../core/nolibc.h"
 #include "../core/page.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
 #include "call.h"
+#include "descriptor.h"
+#include "memory/memory.h"
 
 #define FX(call) ((call)->ioctl.kind ? &(call)->ioctl : (call)->sys->fx)
 #define FX_COUNT(call) ((call)->ioctl.kind ? 1 : GR_FX_MAX)
+
+struct gr_piece *gr_call_room(struct gr_thread *self)
+{
+	uint64_t room = GR_ROOM_ADDR + (uint64_t)self->block * GR_ROOM_SIZE;
+	if (!self->room) {
+		long ret = GR_RAW(SYS_mmap, room, GR_ROOM_PIECES, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+		if (GR_IS_ERR(ret))
+			gr_panic(self, GR_PANIC_REFUSED, "a program without memory for the engine (error %d)", -ret, 0);
+		self->room = GR_ROOM_PIECES;
+	}
+	return (struct gr_piece *)room;
+}
 
 static uint64_t arg_of(const struct gr_call *call, unsigned position)
 {
@@ -38,7 +56,7 @@ static uint64_t length(const struct gr_call *call, const struct gr_fx *fx, unsig
 	case GR_LEN_RET:
 		return (fx->len_arg ? least(result, arg_of(call, fx->len_arg)) : result) * fx->scale;
 	case GR_LEN_RET_PLUS:
-		return result + fx->scale;
+		return (fx->len_arg ? least(result, arg_of(call, fx->len_arg)) : result) + fx->scale;
 	case GR_LEN_AT: {
 		uint32_t after = 0;
 		gr_peek(&after, arg_of(call, fx->len_arg), sizeof after);
@@ -57,6 +75,23 @@ static uint64_t length(const struct gr_call *call, const struct gr_fx *fx, unsig
 		return arg_of(call, fx->len_arg) ? (arg_of(call, fx->len_arg) + 62) / 64 * 8 : 0;
 	}
 	return 0;
+}
+
+uint64_t gr_call_capacity(const struct gr_call *call, int i)
+{
+	const struct gr_fx *fx = &FX(call)[i];
+	switch ((enum gr_len_kind)fx->len_kind) {
+	case GR_LEN_RET:
+		return fx->len_arg ? arg_of(call, fx->len_arg) * fx->scale : 0;
+	case GR_LEN_RET_PLUS:
+		return fx->len_arg ? arg_of(call, fx->len_arg) + fx->scale : 0;
+	case GR_LEN_AT:
+		return call->before[i];
+	case GR_LEN_SELF:
+		return call->before[i] + fx->scale;
+	default:
+		return length(call, fx, i);
+	}
 }
 
 void gr_call_before(struct gr_call *call)
@@ -103,45 +138,67 @@ static uint64_t hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
 	return hash;
 }
 
-// The library passes on ids of threads that it finds in their descriptors, where a replay has other ones.
-static uint64_t recorded_id(const struct gr_call *call, unsigned position)
+// The argument that is the kernel's id of a thread, which the C library reads from the thread's descriptor.
+static unsigned tid_position(long nr)
 {
-	uint64_t value = arg_of(call, position), id = value;
-	if (gr_mode != GR_MODE_REPLAY)
-		return value;
-	switch (call->nr) {
-	case SYS_tgkill:
-		if (position != 2)
-			return value;
-		break;
-	case SYS_clock_gettime:
-	case SYS_clock_getres:
-		if (position != 1 || (int)value >= 0)
-			return value;
-		id = ~(int)value >> 3; // a thread's processor time
-		break;
+	switch (nr) {
 	case SYS_tkill:
-	case SYS_sched_getaffinity:
-	case SYS_sched_setaffinity:
-	case SYS_sched_getscheduler:
-	case SYS_sched_setscheduler:
-	case SYS_sched_getparam:
 	case SYS_sched_setparam:
-	case SYS_sched_getattr:
+	case SYS_sched_getparam:
+	case SYS_sched_setscheduler:
+	case SYS_sched_getscheduler:
+	case SYS_sched_setaffinity:
+	case SYS_sched_getaffinity:
+	case SYS_sched_rr_get_interval:
 	case SYS_sched_setattr:
-		if (position != 1)
-			return value;
-		break;
-	default:
-		return value;
+	case SYS_sched_getattr:
+	case SYS_get_robust_list:
+		return 1;
+	case SYS_tgkill:
+	case SYS_rt_tgsigqueueinfo:
+		return 2;
 	}
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+	return 0;
+}
+
+static uint64_t recorded_id(uint64_t id)
+{
+	return gr_mode == GR_MODE_REPLAY ? gr_thread_recorded((uint32_t)id) : id;
+}
+
+// A thread's processor time is a clock whose number holds the kernel's id of the thread.
+static bool is_thread_clock(const struct gr_call *call)
+{
+	return (call->nr == SYS_clock_gettime || call->nr == SYS_clock_getres) && (int)arg_of(call, 1) < 0;
+}
+
+static uint64_t recorded_clock(uint64_t number)
+{
+	uint32_t id = ~(uint32_t)number >> 3;
+	return ~(uint32_t)recorded_id(id) << 3 | (number & 7);
+}
+
+// Joining with a time limit waits for the word in which the kernel clears the thread's id.
+static uint64_t waited_id(const struct gr_call *call)
+{
+	uint32_t tid = (uint32_t)arg_of(call, 3);
+	for (uint32_t i = 0; gr_mode == GR_MODE_REPLAY && i < GR_LIVE_THREADS; i++) {
 		const struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED && t->pub.tid == (uint32_t)id)
-			return id == value ? t->pub.recorded_tid
-					   : (value >> 32 << 32) | (uint32_t)(~t->pub.recorded_tid << 3 | (value & 7));
+		if (!t->pub.tid)
+			break; // blocks are taken in order; nobody was ever here
+		if ((uint64_t)t->ctid == arg_of(call, 1) && t->pub.tid == tid)
+			return t->pub.recorded_tid;
 	}
-	return value;
+	return tid;
+}
+
+// What a timer does; of the rest of the structure the kernel reads nothing.
+static uint64_t hash_timer(uint64_t hash, uint64_t addr)
+{
+	struct { uint64_t value; int32_t signal, notify; uint32_t thread; } event = {0};
+	gr_peek(&event, addr, sizeof event);
+	hash = gr_hash_word(hash, (uint64_t)event.signal << 32 | (uint32_t)event.notify);
+	return event.notify & 4 ? gr_hash_word(hash, recorded_id(event.thread)) : hash; // SIGEV_THREAD_ID
 }
 
 uint32_t gr_call_check(struct gr_call *call)
@@ -163,13 +220,19 @@ uint32_t gr_call_check(struct gr_call *call)
 			pointers |= 1u << fx->arg;
 		}
 	}
+	unsigned tids = tid_position(call->nr);
 	for (unsigned i = 1; i <= call->sys->nargs; i++)
-		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 : recorded_id(call, i));
+		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 :
+					  i == tids ? recorded_id(arg_of(call, i)) :
+					  i == 1 && is_thread_clock(call) ? recorded_clock(arg_of(call, i)) :
+					  call->nr == SYS_futex && i == 3 ? waited_id(call) : arg_of(call, i));
 	for (int i = 0; i < FX_COUNT(call); i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))
 			continue;
-		if (fx->kind == GR_FX_STR)
+		if (call->nr == SYS_timer_create && fx->kind == GR_FX_IN)
+			hash = hash_timer(hash, arg_of(call, fx->arg));
+		else if (fx->kind == GR_FX_STR)
 			hash = hash_memory(hash, arg_of(call, fx->arg), HASHED, true);
 		else if (fx->kind == GR_FX_IN)
 			hash = hash_memory(hash, arg_of(call, fx->arg), length(call, fx, i), false);
@@ -187,14 +250,30 @@ uint32_t gr_call_check(struct gr_call *call)
 // ---------------------------------------------------------------- outputs
 struct walk { struct gr_piece *pieces; int count; };
 
-static void add(struct walk *walk, uint64_t addr, uint64_t len)
+static void add_some(struct walk *walk, uint64_t addr, uint64_t len, bool loose)
 {
 	if (walk->count < 0 || !addr)
 		return; // a length of 0 stays: on replay it may not be known yet
 	if (walk->count == GR_CALL_PIECES)
 		walk->count = -1;
 	else
-		walk->pieces[walk->count++] = (struct gr_piece){addr, (uint32_t)len};
+		walk->pieces[walk->count++] = (struct gr_piece){addr, (uint32_t)len, loose};
+}
+
+static void add(struct walk *walk, uint64_t addr, uint64_t len)
+{
+	add_some(walk, addr, len, false);
+}
+
+// A call that fails, or that stores less than its length says (nanosleep that was not interrupted stores nothing), may
+// have been given memory that is not there.
+static uint64_t readable(uint64_t addr, uint64_t len)
+{
+	char byte;
+	uint64_t n = 0;
+	while (n < len && gr_peek(&byte, addr + n, 1) == 1)
+		n = least(len, ((addr + n) | 4095) + 1 - addr);
+	return n;
 }
 
 static void add_vector(struct walk *walk, const struct iovec *iov, uint64_t count, uint64_t filled)
@@ -229,9 +308,13 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 		switch ((enum gr_fx_kind)fx->kind) {
 		case GR_FX_OUT:
 		case GR_FX_OUT_ANY:
-		case GR_FX_INOUT:
-			add(&walk, addr, length(call, fx, i));
+		case GR_FX_INOUT: {
+			uint64_t n = length(call, fx, i);
+			bool by_arg = fx->len_kind == GR_LEN_ARG || fx->len_kind == GR_LEN_ARG_PLUS || fx->len_kind == GR_LEN_SELF;
+			bool unsure = failed || fx->kind == GR_FX_OUT_ANY || (by_arg && fx->kind == GR_FX_OUT);
+			add_some(&walk, addr, unsure ? readable(addr, n) : n, unsure);
 			break;
+		}
 		case GR_FX_IOV_OUT:
 			add_vector(&walk, (struct iovec *)addr, arg_of(call, fx->len_arg), call->result);
 			break;
@@ -252,11 +335,47 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 	return walk.count;
 }
 
+uint32_t gr_call_contents(const struct gr_call *call)
+{
+	uint64_t hash = GR_HASH_SEED;
+	if (call->result <= 0 || call->sys->cls != GR_CLASS_file)
+		return 0;
+	for (int i = 0; i < FX_COUNT(call); i++) {
+		const struct gr_fx *fx = &FX(call)[i];
+		if (fx->kind == GR_FX_FD && call->sys->flags & GR_SF_BY_FD &&
+		    (gr_fd_get((int)arg_of(call, fx->arg)) & GR_FD_CLASS) != GR_CLASS_file)
+			return 0; // a device has no contents to be compared
+		if (fx->kind == GR_FX_OUT && fx->len_kind == GR_LEN_RET) {
+			hash = gr_hash(hash, (const void *)arg_of(call, fx->arg), length(call, fx, i));
+		} else if (fx->kind == GR_FX_IOV_OUT) {
+			const struct iovec *iov = (const struct iovec *)arg_of(call, fx->arg);
+			for (uint64_t left = call->result; left; iov++) {
+				uint64_t n = least(left, iov->iov_len);
+				hash = gr_hash(hash, iov->iov_base, n);
+				left -= n;
+			}
+		} else {
+			continue;
+		}
+		hash ^= hash >> 32;
+		return (uint32_t)hash | 1;
+	}
+	return 0;
+}
+
+// Bytes that are already there are not stored again: where the kernel could not write (a constant timeout), nobody can.
+static void put_loosely(uint8_t *to, const uint8_t *from, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (to[i] != from[i])
+			to[i] = from[i];
+}
+
 // Lengths that lie in the outputs themselves (socklen_t, message headers) are there only once their piece is back, so
 // the walk is made again behind each piece that was put in; until then it gives the most that they can be.
 bool gr_call_inject(const struct gr_call *call, const uint8_t *data, uint32_t len)
 {
-	struct gr_piece pieces[GR_CALL_PIECES];
+	struct gr_piece *pieces = gr_call_room(call->self);
 	const uint8_t *end = data + len;
 	for (int i = 0; data < end; i++) {
 		uint32_t n;
@@ -266,7 +385,10 @@ bool gr_call_inject(const struct gr_call *call, const uint8_t *data, uint32_t le
 		data += sizeof n;
 		if (n > end - data || i >= gr_call_outputs(call, pieces) || n > pieces[i].len)
 			return false;
-		memcpy((void *)pieces[i].addr, data, n);
+		if (pieces[i].loose)
+			put_loosely((uint8_t *)pieces[i].addr, data, n);
+		else
+			memcpy((void *)pieces[i].addr, data, n);
 		data += n;
 	}
 	return true;

@@ -32,7 +32,7 @@
 //   AT(a)     socklen_t behind argument a: min of its value before and after
 //   FDSET(a)  bytes of an fd_set for nfds = argument a
 //   RET_TO(a) the result, at most argument a (calls that tell the size needed)   RETX_TO(n, a) the same times n
-//   ARG_PLUS(a, n)  argument plus n   RET_PLUS(n)  result plus n
+//   ARG_PLUS(a, n)  argument plus n   RET_PLUS(n)  result plus n   RET_PLUS_TO(n, a) the same, the result at most argument a
 //   SELF(n)   n plus the 32-bit number the buffer begins with: min of its value before and after
 //   PAGES(a)  one byte for each page of argument a bytes     NODES(a)  (argument - 1) bits in whole 8-byte words
 enum gr_fx_kind {

@@ -25,6 +25,7 @@
 #define RET_TO(a) GR_LEN_RET, a, 1
 #define RETX_TO(n, a) GR_LEN_RET, a, n
 #define RET_PLUS(n) GR_LEN_RET_PLUS, 0, n
+#define RET_PLUS_TO(n, a) GR_LEN_RET_PLUS, a, n
 #define AT(a) GR_LEN_AT, a, 1
 #define FDSET(a) GR_LEN_FDSET, a, 1
 #define SELF(n) GR_LEN_SELF, 0, n

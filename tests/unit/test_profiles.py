@@ -194,7 +194,9 @@ def test_dotted_keys_have_lines_too(tmp_path: Path) -> None:
         ('order = "serial"', 1, "the order 'serial' (one thread at a time) is not there yet", "use parallel"),
         ('order = "paralel"', 1, "order cannot be 'paralel'", "did you mean parallel?"),
         ("seed = 7", 1, "a seed is not honoured yet", "leave it out"),
-        ('\n[[paths]]\nmatch = "/proc/**"\nmode = "record"', 2, "path rules are not honoured yet", "leave it out"),
+        ('[[paths]]\nmatch = "proc/**"\nmode = "record"', 2, "paths: 'proc/**' is not a pattern", "patterns are whole"),
+        ('[[paths]]\nmatch = "/proc/**"\nmode = "reco"', 2, "paths./proc/** = 'reco' is not a mode", "did you mean"),
+        ('[[paths]]\nmatch = "/proc/**"', 1, "paths: each rule is a table", "e.g."),
         ('[descriptors]\npipe = "record"', 1, "descriptor rules are not honoured yet", "leave it out"),
     ],
 )

@@ -75,8 +75,8 @@ def test_common_calls_are_described() -> None:
     calls = tables.syscall_by_name()
     read = calls["read"]
     assert (read.nr, read.cls, set(read.flags)) == (0, "file", {"BY_FD", "BLOCKS"})
-    assert read.effects[1] == tables.Effect("OUT", (2,), tables.Length("RET", ()))
-    assert calls["epoll_wait"].effects[1] == tables.Effect("OUT", (2,), tables.Length("RETX", (12,)))
+    assert read.effects[1] == tables.Effect("OUT", (2,), tables.Length("RET_TO", (3,)))
+    assert calls["epoll_wait"].effects[1] == tables.Effect("OUT", (2,), tables.Length("RETX_TO", (12, 3)))
     assert calls["getrandom"].cls == "random"
     assert tables.syscall_by_nr()[228] is calls["clock_gettime"]
 

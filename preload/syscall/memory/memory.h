@@ -1,0 +1,87 @@
+// What calls do to memory beyond plain results: engine buffers, mappings, views of files, stores made elsewhere.
+// Runs in: application threads, on the engine's stack.
+// May call: core, log.
+// Owns: the layout of the engine's zone behind the log, the format of stores in a demo.
+#pragma once
+
+#include "../call.h"
+
+// One window per thread block, above the log's or image's mapping: for looking at files that are being mapped.
+#define GR_WINDOW_ADDR 0x290000000000
+#define GR_WINDOW_SIZE 0x100000000
+// One room per thread block: its list of pieces, its list of buffers, then the bytes of both buffers and stores.
+#define GR_ROOM_ADDR 0x294000000000
+#define GR_ROOM_SIZE 0x100000000
+#define GR_ROOM_BUFFERS 0x10000
+#define GR_ROOM_PIECES 0x30000 // pieces and buffers: what is mapped at once
+// One shared area per thread block, for what a child reports to the thread that made it.
+#define GR_SHARE_ADDR 0x298000000000
+#define GR_SHARE_SIZE 0x4000000
+
+// The room's bytes, `need` of them; 0 when there is no such room.
+uint64_t gr_room(struct gr_thread *self, uint64_t need);
+
+// ---------------------------------------------------------------- stage.c: a call on engine buffers
+struct gr_stage {
+	struct gr_call real; // the call with the engine's buffers for arguments
+	uint64_t used;
+	uint32_t count;      // buffers
+	bool failed;
+};
+
+// Recording: makes buffers for a call whose outputs must not be seen before its end. False when the call writes to the
+// program's memory by itself.
+bool gr_stage_begin(const struct gr_call *call, struct gr_stage *stage);
+
+// Behind the call: makes what was written look as if the program's buffers had been given.
+void gr_stage_settle(struct gr_stage *stage, struct gr_piece *pieces, int count);
+
+// Behind the stamp: copies it to the program's buffers.
+void gr_stage_out(const struct gr_stage *stage, const struct gr_piece *pieces, int count);
+
+// ---------------------------------------------------------------- store.c: stores that are no output of the call
+// At the end of a SYS_END event's data, `object` bytes of them: struct gr_store, each followed by its bytes, padded to 8.
+enum gr_store_kind {
+	GR_STORE_BYTES,   // `len` bytes at `addr`
+	GR_STORE_ZERO,    // the same, all zero
+	GR_STORE_BREAK,   // the program break is `addr`
+	GR_STORE_MAP,     // fresh memory
+	GR_STORE_UNMAP,
+	GR_STORE_PROTECT, // `arg`: as for mprotect
+	GR_STORE_FD,      // `addr` is a new descriptor, `arg` its class
+	GR_STORE_CHDIR,   // the directory of the process is the path in the bytes
+	GR_STORE_ECHO,    // output of the program, `arg`: GR_FD_OUT or GR_FD_ERR
+};
+
+struct gr_store { uint64_t addr, len; uint32_t kind, arg; };
+
+struct gr_stores { uint8_t *at, *end; bool full; };
+
+void gr_store_add(struct gr_stores *stores, enum gr_store_kind kind, uint64_t addr, uint64_t len, uint32_t arg, const void *bytes);
+
+// Makes them in this process. False when they are not well formed or a mapping cannot be made.
+// Of a process that goes on beside its child: mappings before the stamp of the call's end, bytes behind it.
+enum gr_store_part { GR_STORE_ALL, GR_STORE_MAPPINGS, GR_STORE_CONTENTS };
+bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part);
+
+// ---------------------------------------------------------------- view.c: mapped files, while recording
+// Remembers a mapping of a file; forgets what is mapped there no more.
+void gr_view_add(uint64_t addr, uint64_t len, uint32_t key, uint64_t offset, bool shared, bool writable);
+void gr_view_forget(uint64_t addr, uint64_t len);
+void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_len);
+void gr_view_dont_fork(uint64_t addr, uint64_t len, bool dont);
+
+// True when this memory is a view of a file.
+bool gr_view_any(uint64_t addr, uint64_t len);
+// The same for one that a child would share.
+bool gr_view_shared_writable(void);
+// A view of that file that a further shared view of it would have to follow.
+bool gr_view_alias(uint32_t key, bool shared, bool writable);
+
+// map.c: calls of the class `memory` that need more than being made again. False for others.
+bool gr_memory(struct gr_call *call);
+
+// What a call that writes to files changed in views of them.
+void gr_view_written(const struct gr_call *call, struct gr_stores *stores);
+// All that stands in the views in this range.
+void gr_view_contents(uint64_t addr, uint64_t len, struct gr_stores *stores);

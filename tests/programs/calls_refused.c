@@ -1,0 +1,52 @@
+// What cannot be recorded; argv[1] says which.
+#define _GNU_SOURCE
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char stack[65536];
+
+static int child(void *unused)
+{
+	return unused != NULL;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	if (!strcmp(what, "exec"))
+		execl("/bin/true", "true", (char *)NULL);
+	if (!strcmp(what, "fork-shared")) {
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		if (fork() == 0)
+			_exit(0);
+	}
+	if (!strcmp(what, "fork-unshared")) { // not inherited: no reason to refuse
+		char *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		madvise(p, 4096, MADV_DONTFORK);
+		if (fork() == 0)
+			_exit(0);
+		wait(NULL);
+	}
+	if (!strcmp(what, "clone-vm"))
+		clone(child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
+	if (!strcmp(what, "clone-files"))
+		clone(child, stack + sizeof stack, CLONE_FILES | SIGCHLD, NULL);
+	if (!strcmp(what, "map-twice")) {
+		int fd = memfd_create("x", 0);
+		if (ftruncate(fd, 4096))
+			return 1;
+		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
+	}
+	if (!strcmp(what, "io_uring"))
+		syscall(SYS_io_uring_setup, 1, NULL);
+	puts("done");
+	return 0;
+}
