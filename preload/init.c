@@ -5,6 +5,7 @@
 #include <elf.h>
 #include <linux/auxvec.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <signal.h>
 
@@ -99,10 +100,15 @@ static void drop_rseq(uint64_t fs_base)
 }
 
 // glibc keeps the kernel's id of a thread in its descriptor, behind the thread pointer, and asks the kernel to clear it
-// there. The main thread's was registered before we came; it is the one word that holds our id.
+// there. The main thread's was registered before we came. Kernels built without CHECKPOINT_RESTORE do not tell where: then it
+// is the word that holds our id. INVARIANT(id-is-no-pointer): only words at multiples of 8 are looked at, because the upper
+// half of a pointer (0x7fff) is a process id, too.
 static uint32_t *find_ctid(uint64_t fs_base, uint32_t tid)
 {
-	for (uint32_t *p = (uint32_t *)fs_base; p < (uint32_t *)(fs_base + 0x900); p++)
+	uint32_t *told = NULL;
+	if (GR_RAW(SYS_prctl, PR_GET_TID_ADDRESS, &told, 0, 0, 0) == 0)
+		return told;
+	for (uint32_t *p = (uint32_t *)fs_base; p < (uint32_t *)(fs_base + 0x900); p += 2)
 		if (*p == tid)
 			return p;
 	return NULL;

@@ -124,6 +124,33 @@ def test_control_an_unaltered_copy_is_synchronised(tmp_path: Path) -> None:
     run(*GDBRR, "replay", alter(demo, tmp_path / "copy.demo", lambda ops: ops)).expect(0)
 
 
+# ---------------------------------------------------------------- process ids
+_AS_PROCESS = """
+import sys
+from pathlib import Path
+from gdbrr.demo.reader import Demo
+from gdbrr.launch import replay
+with Demo.open(Path(sys.argv[1])) as demo:
+    # The launcher gets the next number, the program the one behind it.
+    Path("/proc/sys/kernel/ns_last_pid").write_text(str(int(sys.argv[2]) - 2))
+    outcome = replay.run(demo)
+    print(Path("/proc/sys/kernel/ns_last_pid").read_text().strip(), outcome)
+    sys.exit(outcome.status)
+"""
+
+
+@pytest.mark.needs("private_mounts")
+@pytest.mark.parametrize("pid", [0x7FFF, 300])
+def test_a_process_id_like_half_a_pointer_is_found_where_it_is(pid: int, tmp_path: Path) -> None:
+    """Pointers into libraries and stack end in 00007fff, which is the last process id by default."""
+    demo = tmp_path / "x.demo"
+    first = record(demo, 1, programs.build("identity_stack")).expect(0)
+    words = ["unshare", "-m", "-p", "-f", "--mount-proc", sys.executable, "-c", _AS_PROCESS, demo, str(pid)]
+    result = run(*words, env={"PYTHONPATH": os.pathsep.join(sys.path)}).expect(0)
+    assert f"{pid} Outcome" in result.out
+    assert first.out in result.out
+
+
 # ---------------------------------------------------------------- replay with replay
 @pytest.mark.parametrize("name", ["two_threads", "spine"])
 def test_skeletons_and_woken_copies_have_one_state(name: str, tmp_path: Path) -> None:
