@@ -22,7 +22,7 @@
 #include "../replay/gate.h"
 #include "descriptor.h"
 #include "fd/echo.h"
-#include "input.h"
+#include "fd/input.h"
 #include "memory/memory.h"
 #include "process/process.h"
 
