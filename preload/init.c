@@ -26,7 +26,7 @@
 #include "sync/once.h"
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
-#include "syscall/fd/echo.h"
+#include "syscall/fd/output.h"
 #include "watch/points.h"
 
 #define RSEQ_SIGNATURE 0x53053053 // glibc's on x86
@@ -181,7 +181,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_ctl->trap_pc = (uint64_t)gr_debug_trapped;
 		gr_ckpt_init();
 		gr_points_init();
-		gr_echo_init();
+		gr_output_init();
 		struct gr_event first;
 		gr_gate_open(self);
 		if (gr_gate_peek(self, &first))

@@ -129,6 +129,10 @@ enum want {
 
 static void await_turn(struct gr_thread *self, enum want want)
 {
+	bool back = gr_replay.lent == self->pub.index + 1; // then the turn is another's, who is on its way to this tick
+	if (back)
+		gr_replay.lent = 0;
+	self->behind = want == BEHIND;
 	for (;;) {
 		await_death();
 		if (gr_replay.tick == gr_image->ticks) {
@@ -144,7 +148,7 @@ static void await_turn(struct gr_thread *self, enum want want)
 			hand_over(self, gr_replay.final);
 		} else if (want == LOOK && owner() == self->pub.index) {
 			return; // who wants to stand here does so at the operation itself
-		} else if (gr_replay.tick == gr_slot->stop_tick) {
+		} else if (gr_replay.tick == gr_slot->stop_tick && !back) {
 			gr_gate_stand(self, GR_S_STANDING);
 			continue;
 		} else if (owner() == self->pub.index && want == TAKE) {
@@ -154,6 +158,27 @@ static void await_turn(struct gr_thread *self, enum want want)
 			hand_over(self, owner());
 		}
 		gr_park(self);
+		back = false;
+		if (want == BEHIND && gr_replay.lent == self->pub.index + 1) {
+			self->behind = false;
+			return;
+		}
+	}
+}
+
+// INVARIANT(free-at-my-turn) has one exception: who holds the lock may have had no further operation, and stands behind
+// its last one, in front of the instructions that give it back. The recorded thread has run those by now, or this one
+// could not have had the lock; so each who stands there runs until it comes to the gate again.
+static void lend(struct gr_thread *self)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		struct gr_thread *t = gr_thread_block(i);
+		if (t == self || !t->behind || t->pub.state == GR_T_EXITED)
+			continue;
+		gr_replay.lent = t->pub.index + 1;
+		gr_unpark(t);
+		while (gr_replay.lent)
+			gr_park(self);
 	}
 }
 
@@ -250,6 +275,8 @@ void gr_gate_turn(struct gr_thread *self)
 			 " a parallel recording",
 			 gr_replay.tick, 0);
 	await_turn(self, self->left ? LOOK : BEHIND);
+	if (self->left && self->turns > 1)
+		lend(self);
 }
 
 void gr_gate_behind(struct gr_thread *self)

@@ -17,6 +17,7 @@ struct gr_replay {
 	uint64_t tick;     // next tick
 	uint32_t seen;     // newest command taken
 	struct gr_thread *dying; // ended at the last tick; gone when its ctid is clear
+	uint32_t lent;           // 1 + the thread that runs behind its last operation while another has the turn
 	uint64_t trace_tick;     // tick whose segment is single-stepped; ~0: none
 };
 

@@ -23,6 +23,7 @@
 #include "descriptor.h"
 #include "fd/echo.h"
 #include "fd/input.h"
+#include "fd/output.h"
 #include "memory/memory.h"
 #include "process/process.h"
 
@@ -246,10 +247,7 @@ static void record(struct gr_call *call)
 static void replay_recorded(struct gr_call *call)
 {
 	struct gr_event ev;
-	if (gr_output_of(call))
-		gr_output_echo(call);
-	else
-		gr_echo(call);
+	gr_output_echo(call);
 	gr_call_end(call, &ev);
 	call->result = gr_output_result(call, ev.result);
 	gr_call_stores(call, &ev);

@@ -6,19 +6,8 @@
 
 #include "call.h"
 
-
 // Executes the call with the program's own arguments.
 long gr_call_kernel(const struct gr_call *call);
-
-// output.c: what the program writes to the standard output and error it started with.
-uint32_t gr_output_of(const struct gr_call *call);       // 1 or 2; 0 for every other call
-uint64_t gr_output_length(const struct gr_call *call);
-// Replaying: other arguments than recorded. True if only the contents differ, which is noted and goes on.
-bool gr_output_differs(struct gr_call *call, const struct gr_event *start);
-// Replaying: bytes the program is told to have written, when the recorded call returned `recorded`.
-int64_t gr_output_result(const struct gr_call *call, int64_t recorded);
-// Replaying: lets it appear as it did, as much as the recorded call wrote.
-void gr_output_echo(const struct gr_call *call);
 
 // futex.c: what may be missing on replay, because the program's own atomics are no operations.
 void gr_futex_init(void);

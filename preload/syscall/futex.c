@@ -58,7 +58,7 @@ static bool is_own(uint64_t pc)
 
 // ---------------------------------------------------------------- futexes that are no operations
 // INVARIANT(free-at-my-turn): who held the library's lock in the recording gave it back before this thread's next
-// operation; so when that is the next tick, it is free here.
+// operation; so when that is the next tick, it is free here. Where it is not, the gate lends the turn to its holder.
 static void internal(struct gr_call *call, bool waits)
 {
 	if (gr_mode == GR_MODE_REPLAY && waits)
@@ -79,6 +79,8 @@ static void elastic(struct gr_call *call, enum gr_op op, uint64_t object)
 		gr_gate_next(self, op, 0, object, &ev);
 		call->result = ev.result;
 	} else if (op != GR_OP_FUTEX_WAKE) {
+		if (gr_gate_ahead(self, GR_OP_BLOCK, object)) // it waited there until the recording ended
+			gr_gate_next(self, GR_OP_BLOCK, 0, object, &ev);
 		gr_gate_turn(self);
 	}
 }

@@ -50,7 +50,7 @@ enum gr_store_kind {
 	GR_STORE_PROTECT, // `arg`: as for mprotect
 	GR_STORE_FD,      // `addr` is a new descriptor, `arg` its class
 	GR_STORE_CHDIR,   // the directory of the process is the path in the bytes
-	GR_STORE_ECHO,    // output of the program, `arg`: GR_FD_OUT or GR_FD_ERR
+	GR_STORE_ECHO,    // output of the program, `arg`: 1 or 2
 };
 
 struct gr_store { uint64_t addr, len; uint32_t kind, arg; };

@@ -8,7 +8,7 @@
 #include "../../core/nolibc.h"
 #include "../../core/raw.h"
 #include "../descriptor.h"
-#include "../fd/echo.h"
+#include "../fd/output.h"
 #include "memory.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -110,7 +110,7 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 			if (padded(s.len) > (uint64_t)(end - data) || !s.len)
 				return false;
 			if (s.kind == GR_STORE_ECHO)
-				gr_echo_bytes(s.arg, data, s.len);
+				gr_output_bytes(s.arg, data, s.len);
 			else if (!data[s.len - 1]) // one that the program made is not here; what is in it is recorded
 				GR_RAW(SYS_chdir, data);
 			data += padded(s.len);

@@ -1,18 +1,22 @@
 // The program's output on replay: it appears once, as it did, and where only its contents differ the replay goes on.
-// Runs in: application threads, on the engine's stack.
+// Runs in: application threads, on the engine's stack; gr_output_init in the constructor of a replay.
 // May call: core, replay.
-// Owns: our slot's record of differing output, and where the output goes.
+// Owns: our slot's record of differing output, and two descriptors of a replay that the program cannot close.
+#include "output.h"
+
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/uio.h>
 
-#include "../core/nolibc.h"
-#include "../core/page.h"
-#include "../core/raw.h"
-#include "../replay/gate.h"
-#include "descriptor.h"
-#include "dispatch.h"
+#include "../../core/nolibc.h"
+#include "../../core/page.h"
+#include "../../core/raw.h"
+#include "../../replay/gate.h"
+#include "../descriptor.h"
 
 #define VECTOR_MAX 1024 // IOV_MAX: the kernel refuses more
 
@@ -26,12 +30,16 @@ static bool takes_vector(long nr)
 	return nr == SYS_writev || nr == SYS_pwritev || nr == SYS_pwritev2;
 }
 
+uint32_t gr_output_behind(uint64_t fd)
+{
+	uint8_t entry = gr_fd_get((int)fd);
+	return entry & GR_FD_OUT ? 1 : entry & GR_FD_ERR ? 2 : 0;
+}
+
 uint32_t gr_output_of(const struct gr_call *call)
 {
-	if (!takes_buffer(call->nr) && !takes_vector(call->nr))
-		return 0;
-	uint8_t fd = gr_fd_get((int)call->arg[0]);
-	return fd & GR_FD_OUT ? 1 : fd & GR_FD_ERR ? 2 : 0;
+	bool takes = takes_buffer(call->nr) || takes_vector(call->nr) || call->nr == SYS_sendmsg;
+	return takes ? gr_output_behind(call->arg[0]) : 0;
 }
 
 // The nth part of what is written; false behind the last one.
@@ -41,8 +49,16 @@ static bool part(const struct gr_call *call, uint64_t n, struct iovec *ret)
 		*ret = (struct iovec){(void *)call->arg[1], call->arg[2]};
 		return n == 0;
 	}
-	uint64_t addr = call->arg[1] + n * sizeof *ret;
-	return n < call->arg[2] && n < VECTOR_MAX && gr_peek(ret, addr, sizeof *ret) == sizeof *ret;
+	uint64_t vector = call->arg[1], count = call->arg[2];
+	if (call->nr == SYS_sendmsg) {
+		struct msghdr msg;
+		if (gr_peek(&msg, call->arg[1], sizeof msg) != sizeof msg)
+			return false;
+		vector = (uint64_t)msg.msg_iov;
+		count = msg.msg_iovlen;
+	}
+	uint64_t addr = vector + n * sizeof *ret;
+	return n < count && n < VECTOR_MAX && gr_peek(ret, addr, sizeof *ret) == sizeof *ret;
 }
 
 uint64_t gr_output_length(const struct gr_call *call)
@@ -81,7 +97,21 @@ int64_t gr_output_result(const struct gr_call *call, int64_t recorded)
 }
 
 // ---------------------------------------------------------------- showing it
-// Our descriptors 1 and 2 are the user's, whatever the program did with its own: calls on those are not executed.
+static int outputs[2] = {1, 2};
+
+void gr_output_init(void)
+{
+	struct rlimit limit;
+	if (GR_RAW(SYS_getrlimit, RLIMIT_NOFILE, &limit))
+		return;
+	uint64_t hidden = (limit.rlim_cur < GR_DESCRIPTORS ? limit.rlim_cur : GR_DESCRIPTORS) - 4; // behind what a program opens
+	for (int i = 0; i < 2; i++) {
+		long fd = GR_RAW(SYS_fcntl, i + 1, F_DUPFD_CLOEXEC, hidden);
+		if (!GR_IS_ERR(fd))
+			outputs[i] = fd;
+	}
+}
+
 static int64_t put(int fd, const struct iovec *iov, uint64_t most)
 {
 	uint64_t len = iov->iov_len < most ? iov->iov_len : most, done = 0;
@@ -100,14 +130,18 @@ static int64_t put(int fd, const struct iovec *iov, uint64_t most)
 }
 
 // A reader that has gone away must not kill the program, which wrote to another one: SIGPIPE is held and thrown away.
-static int64_t put_all(int fd, const struct gr_call *call, uint64_t left)
+static void show(uint32_t output, const struct iovec *bytes, const struct gr_call *call, uint64_t left)
 {
 	uint64_t pipe = 1ULL << (SIGPIPE - 1), before;
 	int64_t done = 0;
 	struct iovec iov;
+	if (!(gr_slot->flags & GR_SLOT_ECHO) || gr_slot->echo_error)
+		return;
 	GR_RAW(SYS_rt_sigprocmask, SIG_BLOCK, &pipe, &before, 8);
-	for (uint64_t n = 0; left && done >= 0 && part(call, n, &iov); n++) {
-		done = put(fd, &iov, left);
+	if (bytes)
+		done = put(outputs[output - 1], bytes, left);
+	for (uint64_t n = 0; call && left && done >= 0 && part(call, n, &iov); n++) {
+		done = put(outputs[output - 1], &iov, left);
 		left -= done > 0 ? done : 0;
 	}
 	if (done == -EPIPE && !(before & pipe)) {
@@ -115,17 +149,24 @@ static int64_t put_all(int fd, const struct gr_call *call, uint64_t left)
 		GR_RAW(SYS_rt_sigtimedwait, &pipe, 0, none, 8);
 	}
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
-	return done;
+	if (done < 0 && done != -EBADF) // a closed output is what the user wanted
+		__atomic_store_n(&gr_slot->echo_error, (uint32_t)-done, __ATOMIC_RELEASE);
+}
+
+void gr_output_bytes(uint32_t output, const void *bytes, uint64_t len)
+{
+	struct iovec iov = {(void *)bytes, len};
+	if (output == 1 || output == 2)
+		show(output, &iov, NULL, len);
 }
 
 void gr_output_echo(const struct gr_call *call)
 {
-	uint32_t fd = gr_output_of(call);
+	uint32_t output = gr_output_of(call);
 	struct gr_event end;
-	if (!fd || !(gr_slot->flags & GR_SLOT_ECHO) || gr_slot->echo_error || !gr_gate_peek(call->self, &end))
+	if (!output || !gr_gate_peek(call->self, &end))
 		return;
 	int64_t wrote = gr_output_result(call, end.result);
-	int64_t ret = wrote > 0 ? put_all(fd, call, wrote) : 0;
-	if (ret < 0 && ret != -EBADF) // a closed output is what the user wanted
-		__atomic_store_n(&gr_slot->echo_error, (uint32_t)-ret, __ATOMIC_RELEASE);
+	if (wrote > 0)
+		show(output, NULL, call, wrote);
 }

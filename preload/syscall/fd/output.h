@@ -1,0 +1,23 @@
+// What the program writes to the standard output and error it started with, under whatever number.
+// Runs in: application threads, on the engine's stack.
+// May call: core, replay.
+// Owns: nothing; see output.c.
+#pragma once
+
+#include "../dispatch.h"
+
+// 1 or 2 where the descriptor is the program's own output or error; 0 for every other one.
+uint32_t gr_output_behind(uint64_t fd);
+// The same of a call that writes to it.
+uint32_t gr_output_of(const struct gr_call *call);
+uint64_t gr_output_length(const struct gr_call *call);
+
+// Replay, in the constructor: the way out is kept where the program cannot close it.
+void gr_output_init(void);
+// Replay: other arguments than recorded. True if only the contents differ, which is noted and goes on.
+bool gr_output_differs(struct gr_call *call, const struct gr_event *start);
+// Replay: bytes the program is told to have written, when the recorded call returned `recorded`.
+int64_t gr_output_result(const struct gr_call *call, int64_t recorded);
+// Replay: lets it appear as it did, as much as the recorded call wrote.
+void gr_output_echo(const struct gr_call *call);
+void gr_output_bytes(uint32_t output, const void *bytes, uint64_t len);
