@@ -146,6 +146,8 @@ def _epoch_table(demo: Demo) -> Iterator[str]:
         began = "-" if epoch.time is None else f"{epoch.time:.3f} s"
         yield f"  {epoch.index:>6}  {epoch.start:>12,}  {size(epoch.bytes):>9}  {began:>8}"
     yield from _and_more(len(demo.epochs))
+
+
 def _waits(demo: Demo) -> list[Wait]:
     """What threads were doing when a signal ended them: a deadlock that somebody lost patience with."""
     from gdbrr.report import waits

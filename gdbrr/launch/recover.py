@@ -63,4 +63,3 @@ def users_of(file: Path) -> list[int]:
         if any(row[3] == device and row[4] == str(wanted.st_ino) for row in rows):
             found.append(int(entry))
     return sorted(found)
-
