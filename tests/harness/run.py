@@ -54,7 +54,7 @@ def run(
 ) -> Result:
     words = [str(word) for word in command]
     start = time.monotonic()
-    process = subprocess.Popen(
+    with subprocess.Popen(  # closes its pipes also where a test's limit breaks this off
         words,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -62,17 +62,16 @@ def run(
         cwd=cwd,
         env={**surroundings(), **(env or {})},
         start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(stdin, timeout=limit)
-    except subprocess.TimeoutExpired:
-        end_session(process.pid)
-        out, err = process.communicate()
-        seen = Result(words, -1, out.decode(errors="replace"), err.decode(errors="replace"), limit)
-        raise TooSlow(f"no end within {limit:g} s\n{seen.describe()}") from None
-    finally:
-        end_session(process.pid)
-        process.wait()
+    ) as process:
+        try:
+            out, err = process.communicate(stdin, timeout=limit)
+        except subprocess.TimeoutExpired:
+            end_session(process.pid)
+            out, err = process.communicate()
+            seen = Result(words, -1, out.decode(errors="replace"), err.decode(errors="replace"), limit)
+            raise TooSlow(f"no end within {limit:g} s\n{seen.describe()}") from None
+        finally:
+            end_session(process.pid)
     status = process.returncode if process.returncode >= 0 else 128 - process.returncode
     return Result(words, status, out.decode(errors="replace"), err.decode(errors="replace"), time.monotonic() - start)
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import FrameType
 
 import pytest
 
@@ -73,6 +75,26 @@ def test_run_ends_what_takes_too_long_and_shows_its_output() -> None:
 def test_run_leaves_nothing_behind() -> None:
     result = run("sh", "-c", "sleep 600 >/dev/null 2>&1 </dev/null & echo $$")
     assert session_members(int(result.out)) == []
+
+
+def test_run_closes_its_pipes_when_it_is_broken_off() -> None:
+    """As a test's limit does it; the garbage collector would find them during some later test."""
+
+    class BrokenOff(Exception):
+        pass
+
+    def break_off(_signal: int, _frame: FrameType | None) -> None:
+        raise BrokenOff
+
+    opened = os.listdir("/proc/self/fd")
+    before = signal.signal(signal.SIGUSR1, break_off)
+    try:
+        with pytest.raises(BrokenOff) as broken:  # whose frames keep what was open then
+            run("sh", "-c", f"read word; kill -USR1 {os.getpid()}; sleep 600", stdin=b"begun\n")
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert os.listdir("/proc/self/fd") == opened
+    assert broken.traceback
 
 
 def test_session_members_are_seen_in_other_process_groups() -> None:
