@@ -26,4 +26,4 @@ def session(program: Path, *commands: str) -> str:
         *commands,
     ):
         words += ["-ex", command]
-    return run(*words, limit=120).expect(0).out
+    return run(*words, limit=100).expect(0).out
