@@ -4,18 +4,23 @@
 // Owns: the list of known primitives.
 #include "mask.h"
 
+#include <pthread.h>
+#include <stddef.h>
+
 #include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/panic.h"
 
 #define DEAD_STACK 0x40000 // as deep below a stack pointer as the engine's own signal frames may ever reach
 #define PRIMITIVES 0x10000
-#define SPANS (2 * GR_LIVE_THREADS)
+#define SPANS (3 * GR_LIVE_THREADS)
 
-enum { MUTEX = 1, CONDITION = 2 };
+enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER };
+
+#define LARGEST sizeof(pthread_rwlock_t)
 
 // Both lists are sorted by address.
-static struct { uint64_t addr; uint32_t kind; } primitives[PRIMITIVES];
+static struct { uint64_t addr; enum kind kind; } primitives[PRIMITIVES];
 static uint32_t primitives_count, primitives_lock;
 static struct span { uint64_t start, end; } spans[SPANS];
 static uint32_t spans_count, spans_at, primitives_at;
@@ -37,25 +42,39 @@ static uint32_t position(uint64_t addr)
 	return low;
 }
 
-// INVARIANT(same-primitives): what is known depends on the operations so far, not on their order, so a recording and its
-// replay know the same ones whenever only one thread lives.
-void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
+static enum kind kind_of(enum gr_op op)
 {
-	uint32_t kind;
 	switch (op) {
 	case GR_OP_MUTEX_LOCK:
 	case GR_OP_MUTEX_TRYLOCK:
 	case GR_OP_MUTEX_UNLOCK:
-		kind = MUTEX;
-		break;
+	case GR_OP_MUTEX_STATE:
+		return MUTEX;
 	case GR_OP_COND_WAIT:
 	case GR_OP_COND_WOKEN:
 	case GR_OP_COND_SIGNAL:
-		kind = CONDITION;
-		break;
-	default:
-		return;
+	case GR_OP_COND_STATE:
+		return CONDITION;
+	case GR_OP_RWLOCK_READ:
+	case GR_OP_RWLOCK_WRITE:
+	case GR_OP_RWLOCK_UNLOCK:
+		return RWLOCK;
+	case GR_OP_BARRIER_ARRIVE:
+	case GR_OP_BARRIER_LEAVE:
+	case GR_OP_BARRIER_STATE:
+		return BARRIER;
+	default: // semaphores, spinlocks and what happens once are kept byte by byte
+		return NONE;
 	}
+}
+
+// INVARIANT(same-primitives): what is known depends on the operations so far, not on their order, so a recording and its
+// replay know the same ones whenever only one thread lives.
+void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
+{
+	enum kind kind = kind_of(op);
+	if (kind == NONE)
+		return;
 	while (__atomic_exchange_n(&primitives_lock, 1, __ATOMIC_ACQUIRE))
 		__builtin_ia32_pause();
 	uint32_t i = position(object);
@@ -71,7 +90,7 @@ void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 	}
 	__atomic_store_n(&primitives_lock, 0, __ATOMIC_RELEASE);
 	if (!known && full)
-		gr_panic(self, GR_PANIC_REFUSED, "digests of a program with more than %u mutexes and condition variables\n"
+		gr_panic(self, GR_PANIC_REFUSED, "digests of a program with more than %u locks\n"
 			 "record without --digest", PRIMITIVES, 0);
 }
 
@@ -91,6 +110,9 @@ static void add_thread(const struct gr_thread *t, uint64_t lowest)
 	// The kernel's id of a thread in its descriptor.
 	if (t->ctid)
 		add_span((uint64_t)t->ctid, (uint64_t)t->ctid + sizeof *t->ctid);
+	// The list of robust mutexes it holds: the library's pointer to its end, then the kernel's to its beginning.
+	if (t->robust)
+		add_span(t->robust - 8, t->robust + 8);
 	tids[tids_count++] = t->pub.tid;
 	tids_bits[t->pub.tid / 64 % 16] |= 1ULL << t->pub.tid % 64;
 	if (t->pub.index == 0)
@@ -182,17 +204,43 @@ static void flatten(uint64_t addr, uint8_t *page, uint64_t at)
 	memcpy(page + (at - addr), &word, sizeof word);
 }
 
-// A mutex: who holds it (by kernel id), how many wait, how long the last one spun. Whether it is held stays. A condition
-// variable is not touched on replay, where the order says who wakes.
-static void clear_primitive(uint64_t addr, uint8_t *page, uint64_t object, uint32_t kind)
+static void shift(uint64_t addr, uint8_t *page, uint64_t at, unsigned bits)
 {
-	if (kind == CONDITION) {
-		clear(addr, page, object, object + 48);
+	uint32_t word;
+	if (at < addr || at + sizeof word > addr + GR_PAGE)
 		return;
+	memcpy(&word, page + (at - addr), sizeof word);
+	word >>= bits;
+	memcpy(page + (at - addr), &word, sizeof word);
+}
+
+// On replay the library's functions do not run (sync/op.h); the engine keeps what a program or a person can ask of a
+// primitive, and that stays: whether it is held, how often, by how many readers. What says how the library waits goes.
+static void clear_primitive(uint64_t addr, uint8_t *page, uint64_t object, enum kind kind)
+{
+	switch (kind) {
+	case NONE:
+		break;
+	case MUTEX: // who holds it (by kernel id), how long the last one spun, the list of robust ones
+		flatten(addr, page, object + offsetof(struct __pthread_mutex_s, __lock));
+		flatten(addr, page, object + offsetof(struct __pthread_mutex_s, __owner));
+		clear(addr, page, object + offsetof(struct __pthread_mutex_s, __spins), object + offsetof(struct __pthread_mutex_s, __elision));
+		clear(addr, page, object + offsetof(struct __pthread_mutex_s, __list), object + sizeof(struct __pthread_mutex_s));
+		break;
+	case CONDITION: // not touched on replay, where the order says who wakes
+		clear(addr, page, object, object + sizeof(pthread_cond_t));
+		break;
+	case RWLOCK: // below the number of readers stand three bits that say whose turn it is
+		shift(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __readers), 3);
+		clear(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __writers),
+		      object + offsetof(struct __pthread_rwlock_arch_t, __cur_writer));
+		flatten(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __cur_writer));
+		break;
+	case BARRIER: // not touched on replay, either: who came in, the round, and behind two words of attributes who went out
+		clear(addr, page, object, object + 8);
+		clear(addr, page, object + 16, object + 20);
+		break;
 	}
-	flatten(addr, page, object);
-	flatten(addr, page, object + 8);
-	clear(addr, page, object + 20, object + 22);
 }
 
 void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE])
@@ -205,7 +253,7 @@ void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE])
 		spans_at++;
 	for (uint32_t i = spans_at; i < spans_count && spans[i].start < addr + GR_PAGE; i++)
 		clear(addr, page, spans[i].start, spans[i].end);
-	while (primitives_at < primitives_count && primitives[primitives_at].addr + 48 <= addr)
+	while (primitives_at < primitives_count && primitives[primitives_at].addr + LARGEST <= addr)
 		primitives_at++;
 	for (uint32_t i = primitives_at; i < primitives_count && primitives[i].addr < addr + GR_PAGE; i++)
 		clear_primitive(addr, page, primitives[i].addr, primitives[i].kind);

@@ -11,6 +11,7 @@
 #include "../replay/gate.h"
 
 #define KIND_TYPE 3     // bits of __kind: normal, recursive, errorcheck, adaptive
+#define KIND_COUNTS 112 // robust, inherits or protects: the library counts to 1 and leaves that there
 #define KIND_PROTECT 64 // the bits of __lock from here on are a priority's ceiling
 #define CEILING 0xfff80000
 #define CEILING_SHIFT 19
@@ -32,7 +33,8 @@ void gr_mutex_taken(struct gr_thread *self, uint64_t mutex, long ret)
 		return;
 	}
 	set_lock(m, 1);
-	m->__count = recursive;
+	if (recursive || m->__kind & KIND_COUNTS)
+		m->__count = 1;
 	m->__owner = self->pub.recorded_tid;
 	m->__nusers++;
 }
@@ -42,12 +44,10 @@ void gr_mutex_given(uint64_t mutex, long ret)
 	struct __pthread_mutex_s *m = &((pthread_mutex_t *)mutex)->__data;
 	if (gr_mode != GR_MODE_REPLAY || ret)
 		return;
-	if ((m->__kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP && m->__count > 1) {
-		m->__count--;
+	if ((m->__kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP && m->__count && --m->__count)
 		return;
-	}
 	set_lock(m, 0);
-	m->__count = m->__owner = 0;
+	m->__owner = 0;
 	if (m->__nusers)
 		m->__nusers--;
 }
