@@ -67,8 +67,21 @@ class Ctl:
         self.close()
 
 
-def map_ctl(path: Path, create: bool = False, write: bool = True) -> Ctl:
-    """Map the control page file at `path`; `create` makes it, zero but for its magic and version."""
+def _reserve(fd: int) -> None:
+    """Disk space for what a recording uses of the control page: all but digests, traces and the slots of copies.
+
+    INVARIANT(space-before-touch), as for the log: on a full disk even reading a page without a place is a SIGBUS.
+    """
+    digest, slots, inputs = (ffi.offsetof("struct gr_ctl", name) for name in ("digest", "slot", "inputs_used"))
+    for start, size in ((0, digest), (slots, ffi.sizeof("struct gr_slot")), (inputs, CTL_SIZE - inputs)):
+        os.posix_fallocate(fd, start, size)
+
+
+def map_ctl(path: Path, create: bool = False, write: bool = True, reserve: bool = False) -> Ctl:
+    """Map the control page file at `path`; `create` makes it, zero but for its magic and version.
+
+    `reserve` takes the disk space that a recording needs of it, or raises OSError.
+    """
     flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
     try:
         fd = os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600)
@@ -77,6 +90,8 @@ def map_ctl(path: Path, create: bool = False, write: bool = True) -> Ctl:
     try:
         if create:
             os.ftruncate(fd, CTL_SIZE)
+        if reserve:
+            _reserve(fd)
         if os.fstat(fd).st_size < CTL_SIZE:
             raise GdbrrError(f"{path} is not a control page of this version", hint="record again with this gdbrr")
         mapping = mmap.mmap(fd, CTL_SIZE, prot=mmap.PROT_READ | (mmap.PROT_WRITE if write else 0))

@@ -42,6 +42,10 @@ _FIRST_LOOK = 0.001
 _SLOWEST_LOOK = 0.5
 
 
+class Kept(GdbrrError):
+    """No demo could be made; what was recorded is kept in its directory."""
+
+
 @dataclass(frozen=True)
 class Request:
     """What to record."""
@@ -175,7 +179,11 @@ class Recording:
 
     def _make_page(self) -> abi.Ctl:
         profile = self.request.profile
-        page = abi.map_ctl(self.directory / "ctl", create=True)
+        try:
+            page = abi.map_ctl(self.directory / "ctl", create=True, reserve=True)
+        except OSError as error:
+            place, way_out = self.directory.parent, "make room, or choose another place with -o"
+            raise GdbrrError(f"{place} cannot be written: {error.strerror}", way_out) from None
         page.c.mode = lib.GR_MODE_RECORD
         fill_profile(page, profile)
         size = profile.knobs()["log_limit"] // lib.GR_UNIT * lib.GR_UNIT
@@ -187,8 +195,12 @@ class Recording:
     def _write_manifest(self) -> None:
         """In one step, because a controller that is killed leaves the directory to be packed."""
         draft = self.directory / "manifest.json.new"
-        draft.write_text(json.dumps(self.manifest))
-        draft.replace(self.directory / "manifest.json")
+        try:
+            draft.write_text(json.dumps(self.manifest))
+            draft.replace(self.directory / "manifest.json")
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
 
     def inherit_signals(self) -> None:
         """Let the program start with the signals ignored and blocked that this process has so."""
@@ -229,7 +241,8 @@ class Recording:
         new = [row for row in host.mapped_objects(self.pid) if row["path"] not in seen and row["path"] != engine]
         if new:
             self.manifest["objects"] += new
-            self._write_manifest()
+            with contextlib.suppress(OSError):  # a full disk is the log's business; at the end it is written again
+                self._write_manifest()
 
     @property
     def panic(self) -> Panic | None:
@@ -242,10 +255,10 @@ class Recording:
         return bool(self.page.c.clock & lib.GR_CLOSED)
 
     def end(self, wait_status: int) -> int:
-        """Note how the program ended; returns the status a shell would show."""
+        """Note how the program ended; returns the status a shell would show. Raises Kept when there is no room to."""
         code = os.waitstatus_to_exitcode(wait_status)
         kind, value = ("exit", code) if code >= 0 else ("signal", -code)
-        if self.closed:  # the demo ends before the program did
+        if self.closed or self.panic:  # the demo ends before the program did, or the engine ended it
             kind, value = "unknown", 0
         self.page.c.end_kind = {"unknown": 0, "exit": 1, "signal": 2}[kind]
         self.page.c.end_value = value
@@ -255,7 +268,13 @@ class Recording:
             # It ended before anybody could look.
             files = [self.program, host.interpreter(self.program)]
             self.manifest["objects"] = [host.identity(file) for file in files if file]
-        self._write_manifest()
+        try:
+            self._write_manifest()
+        except OSError as error:
+            raise Kept(
+                f"{self.directory} cannot be written: {error.strerror}; the recording is kept in it",
+                f"make room, then: gdbrr recover {shlex.quote(str(self.directory))}",
+            ) from None
         return code if code >= 0 else 128 - code
 
     def check_started(self, status: int = 1) -> None:
@@ -318,6 +337,8 @@ def run(request: Request, demo: Path) -> Ending:
             panic = recording.panic
             if not (panic and panic.refused):
                 recording.check_started(status)
+    except Kept:
+        raise
     except BaseException:
         recording.remove()
         raise

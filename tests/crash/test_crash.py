@@ -6,6 +6,7 @@ Owns: the rows of docs/determinism.md that name it.
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -156,11 +157,11 @@ def limited(tmp_path: Path, *options: str) -> tuple[Path, Result]:
 
 def prefix_of(demo: Path, out: str) -> str:
     """What a replay prints, which must be a true beginning of OUT."""
-    again = run(*GDBRR, "replay", demo, "--json")
-    printed, _, report = again.out.rpartition("{")
-    assert '"synchronised": true' in report, again.describe()
-    assert out.startswith(printed)
-    return printed
+    again = run(*GDBRR, "replay", demo, "--json").expect(0)
+    *lines, report = again.out.splitlines(keepends=True)
+    assert json.loads(report)["synchronised"], again.describe()
+    assert out.startswith("".join(lines))
+    return "".join(lines)
 
 
 def test_a_full_log_stops_the_program(tmp_path: Path) -> None:
@@ -187,18 +188,39 @@ def test_control_without_a_limit_all_of_it_is_recorded(tmp_path: Path) -> None:
     assert run(*GDBRR, "replay", demo).expect(7).out == result.out
 
 
-_ON_SMALL_DISK = 'mount -t tmpfs -o size=3m none "$1" && cd "$1" && shift && exec "$@"'
+_ON_SMALL_DISK = """
+mount -t tmpfs -o size=3m none "$1" && cd "$1" || exit 99
+recovered=$2
+shift 2
+"$@"
+status=$?
+"$0" -m gdbrr recover -o "$recovered" x.demo.recording >&2 || exit 98
+exit $status
+"""
 
 
 @pytest.mark.needs("private_mounts")
 @pytest.mark.parametrize("when_full", ["stop", "go_on"])
 def test_a_full_disk_is_no_sigbus(tmp_path: Path, when_full: str) -> None:
-    words = ["unshare", "-m", "sh", "-c", _ON_SMALL_DISK, "sh", tmp_path, *GDBRR, "record", "-o", "x.demo"]
-    words += ["--set", f"limits.when_full={when_full}", "--", programs.build("busy"), "2000"]
-    result = run(*words, env={"PYTHONPATH": os.pathsep.join(sys.path)})
+    (tmp_path / "disk").mkdir()
+    demo = tmp_path / "x.demo"
+    words = ["unshare", "-m", "sh", "-c", _ON_SMALL_DISK, sys.executable, tmp_path / "disk", demo]
+    words += [*GDBRR, "record", "-o", "x.demo", "--set", f"limits.when_full={when_full}"]
+    result = run(*words, "--", programs.build("busy"), "2000", env={"PYTHONPATH": os.pathsep.join(sys.path)}).expect(1)
+    assert "No space left on device; the recording is kept in it. Make room, then: gdbrr recover" in result.err
     assert result.out.startswith("a ") or result.out.startswith("b ")
     assert result.out.endswith("end\n") == (when_full == "go_on"), result.describe()
-    assert result.status not in (128 + signal.SIGBUS, 128 + signal.SIGSEGV)
+    # Where there is room the rest is done, and the program's output is there up to where the log was full.
+    assert 0 < len(prefix_of(demo, result.out)) < len(result.out) + (when_full == "stop")
+
+
+@pytest.mark.needs("private_mounts")
+def test_a_disk_that_is_full_before_is_said(tmp_path: Path) -> None:
+    script = 'mount -t tmpfs -o size=256k none "$1" && cd "$1" || exit 99; shift; "$@"; status=$?; ls -A; exit $status'
+    words = ["unshare", "-m", "sh", "-c", script, "sh", tmp_path, *GDBRR, "record", "-o", "x.demo", "--", "/bin/true"]
+    result = run(*words, env={"PYTHONPATH": os.pathsep.join(sys.path)}).expect(1)
+    assert "cannot be written: No space left on device" in result.err
+    assert result.out == "", "something is left behind"
 
 
 # ---------------------------------------------------------------- large operations
