@@ -299,10 +299,11 @@ void gr_gate_leave(struct gr_thread *self)
 	gr_replay.dying = self;
 	self->pub.state = GR_T_EXITED;
 	if (gr_replay.tick == gr_image->ticks || gr_replay.tick == gr_slot->stop_tick) {
-		// Somebody has to stand there; whoever is parked will do, he meets the same condition.
+		// INVARIANT(a-turn-waits): somebody has to stand there; whoever is left will do, he meets the same condition. He who
+		// handed his turn to us may not be PARKED yet: the turn stays his until he is.
 		for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 			struct gr_thread *t = gr_thread_block(i);
-			if (t->pub.state == GR_T_PARKED) {
+			if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED) {
 				gr_unpark(t);
 				return;
 			}

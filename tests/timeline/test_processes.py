@@ -7,6 +7,7 @@ import select
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.timeline.model import Moment, Point
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
-from harness import ROOT
+from harness import ROOT, programs
 from replay.alter import alter
 
 from .conftest import Program, chain, children, recorded
@@ -32,6 +33,29 @@ def test_checkpoints_are_thinned_out(moments_program: Program, tmp_path: Path, c
         assert len(timeline.checkpoints) <= 3
         assert timeline.checkpoints[0] == 0
         assert len(timeline.epochs) > 6
+    assert not children()
+
+
+@pytest.fixture
+def one_core() -> Iterator[None]:
+    """The woken thread runs first there, and the one that woke it is behind."""
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    yield
+    os.sched_setaffinity(0, cores)
+
+
+@pytest.mark.limit(30)
+@pytest.mark.usefixtures("one_core")
+def test_somebody_stands_behind_the_end_of_a_thread(tmp_path: Path) -> None:
+    """INVARIANT(a-turn-waits): whoever gave his turn to the thread that ends need not be parked yet."""
+    with open_demo(recorded(programs.build("one_by_one"), tmp_path)) as timeline:
+        ends = [event.tick for event in timeline.demo.events() if event.kind == lib.GR_OP_EXIT]
+        assert len(ends) == 6
+        for tick in ends * 4:
+            leaf = timeline.seek(Moment(tick + 1))
+            assert leaf.tick == tick + 1
+            leaf.drop()
     assert not children()
 
 
