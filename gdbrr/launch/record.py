@@ -18,7 +18,7 @@ import shutil
 import signal
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,7 @@ from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, inputs, spawn
+from gdbrr.launch.signals import terminal_signals
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
@@ -227,6 +228,13 @@ class Recording:
         self.pid = spawn.launch(request.engine, start, self.page, self.directory / "ctl", self.directory / "log")
         return self.pid
 
+    def signalled(self, number: int) -> None:
+        # INVARIANT(no-signal-lost): the process may run before its id is known here.
+        if self.pid:
+            self.hand_on(number)
+        else:
+            self.early.append(number)
+
     def hand_on(self, number: int) -> None:
         """Send the program a signal that was meant for it."""
         with contextlib.suppress(ProcessLookupError):
@@ -328,7 +336,7 @@ def run(request: Request, demo: Path) -> Ending:
     """Record the program on this terminal as if alone, and pack the demo."""
     recording = Recording(request, recording_of(demo))
     try:
-        with _signals_for(recording) as wake:
+        with terminal_signals(recording.signalled) as wake:
             recording.inherit_signals()
             recording.start()
             for number in recording.early:
@@ -349,46 +357,6 @@ def run(request: Request, demo: Path) -> Ending:
     summary = recording.pack(demo)
     recording.remove()
     return Ending(status, demo, summary, panic)
-
-
-@contextlib.contextmanager
-def _signals_for(recording: Recording) -> Iterator[socket.socket]:
-    """Leave the terminal's signals to the program and outlive them; yields what becomes readable at any signal."""
-
-    def outlive(number: int, frame: object) -> None:
-        pass
-
-    def forward(number: int, frame: object) -> None:
-        # INVARIANT(no-signal-lost): the process may run before its id is known here.
-        if recording.pid:
-            recording.hand_on(number)
-        else:
-            recording.early.append(number)
-
-    # Handlers, not SIG_IGN, which the program would inherit; and what is ignored already stays so for both.
-    wanted: list[tuple[int, Callable[[int, object], None]]] = [
-        (signal.SIGINT, outlive),
-        (signal.SIGQUIT, outlive),
-        (signal.SIGTERM, forward),
-        (signal.SIGHUP, forward),
-        (signal.SIGCHLD, outlive),
-    ]
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
-    before: dict[int, Any] = {}
-    wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
-    try:
-        for number, handler in wanted:
-            if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
-                before[number] = signal.signal(number, handler)
-        yield ours
-    finally:
-        signal.set_wakeup_fd(wakeup)
-        for number, old in before.items():
-            signal.signal(number, old)
-        ours.close()
-        theirs.close()
 
 
 def _await_end(recording: Recording, wake: socket.socket) -> int:
