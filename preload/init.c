@@ -16,6 +16,7 @@
 #include "core/raw.h"
 #include "heap/heap.h"
 #include "log/log.h"
+#include "patch/patch.h"
 #include "replay/gate.h"
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
@@ -74,12 +75,12 @@ static void hide_preload(char **envp)
 }
 
 // The auxiliary vector stands behind the environment.
-static uint64_t find_vdso(char **envp)
+static uint64_t auxv(char **envp, uint64_t type)
 {
 	while (*envp)
 		envp++;
 	for (const Elf64_auxv_t *aux = (const Elf64_auxv_t *)(envp + 1); aux->a_type != AT_NULL; aux++)
-		if (aux->a_type == AT_SYSINFO_EHDR)
+		if (aux->a_type == type)
 			return aux->a_un.a_val;
 	return 0;
 }
@@ -133,7 +134,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	const char *missing = gr_real_init();
 	if (!open_pages())
 		return false;
-	uint64_t vdso = find_vdso(envp);
+	uint64_t program = auxv(envp, AT_ENTRY), vdso = auxv(envp, AT_SYSINFO_EHDR);
 	hide_preload(envp);
 	gr_slot->pid = gr_pid();
 	if (missing)
@@ -142,6 +143,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else", GR_THREADS_ADDR, 0);
 	struct gr_thread *self = adopt_main();
 	drop_rseq(self->fs_base);
+	gr_patch_init(program);
 	if (vdso)
 		gr_vdso_init(vdso);
 	gr_fd_init();

@@ -9,6 +9,7 @@
 
 #include "../core/page.h"
 #include "../core/raw.h"
+#include "../patch/patch.h"
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
 #include "../syscall/dispatch.h"
@@ -72,6 +73,9 @@ void gr_wake_complete(void)
 {
 	while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) != expected)
 		GR_RAW(SYS_sched_yield);
+	// INVARIANT(copies-are-unpatched): whatever looks at code, a debugger, a breakpoint, a trace, looks at a copy, and
+	// finds the text there as it is in the file.
+	gr_patch_undo();
 	// One process may be looked at by any debugger of the same user, also where Yama asks for it to be said.
 	GR_RAW(SYS_prctl, 0x59616d61, -1, 0, 0, 0); // PR_SET_PTRACER, PR_SET_PTRACER_ANY
 	gr_replay.seen = 0;

@@ -7,13 +7,14 @@
 	.text
 
 // Builds the frame on the engine's stack. %r11 holds the thread, %rsp the program's, `goes_on` where the program goes
-// on. Flags are untouched until they are saved.
-.macro FRAME goes_on
+// on, `tail` the stub that it goes on by, or 0. Flags are untouched until they are saved.
+.macro FRAME goes_on, tail
 	mov %rsp, GR_OFF_RSP(%r11)
 	mov GR_OFF_STACK(%r11), %rsp
-	lea -16(%rsp), %rsp              // fs_base, gs_base: filled in by those who need them
+	movq \tail, GR_FRAME_TAIL-GR_FRAME(%rsp)
+	lea -16(%rsp), %rsp              // fs_base, gs_base
 	pushfq
-	push \goes_on
+	pushq \goes_on
 	push %r15
 	push %r14
 	push %r13
@@ -34,24 +35,63 @@
 	cld
 	mov %rsp, %rdi
 	mov %r11, %rsi
+	IN_FRAME
 .endm
 
-// A program's `syscall` instruction comes here. rcx: behind the instruction; everything else as at the instruction.
-	.globl gr_door
-	.hidden gr_door
-	.type gr_door, @function
-gr_door:
+// For unwinders: whoever is called with %rsp at a frame was called by the program, with the registers in it.
+.macro IN_FRAME
+	.cfi_escape 0x0f, 3, 0x77, 56, 0x06              // CFA: the frame's rsp
+	.cfi_escape 0x10, 3, 2, 0x77, 8                  // rbx
+	.cfi_escape 0x10, 6, 2, 0x77, 48                 // rbp
+	.cfi_escape 0x10, 12, 3, 0x77, 0xe0, 0           // r12 at 96
+	.cfi_escape 0x10, 13, 3, 0x77, 0xe8, 0           // r13
+	.cfi_escape 0x10, 14, 3, 0x77, 0xf0, 0           // r14
+	.cfi_escape 0x10, 15, 3, 0x77, 0xf8, 0           // r15
+	.cfi_escape 0x10, 16, 3, 0x77, 0x80, 1           // rip at 128
+.endm
+
+// A program's `syscall` instruction comes here by a trap. rcx: behind the instruction; everything else as at the
+// instruction.
+	.globl gr_door_trapped
+	.hidden gr_door_trapped
+	.type gr_door_trapped, @function
+gr_door_trapped:
+	.cfi_startproc
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
-	FRAME %rcx
+	FRAME %rcx, $0
+	call gr_trapped_c
+	jmp gr_leave
+	.cfi_endproc
+	.size gr_door_trapped, .-gr_door_trapped
+
+// A patched site's stub jumps here. rcx: the stub's tail, in front of which stands where the program goes on. Flags
+// and everything else are the program's. Where the engine is off the call is made in the stub itself, because a child on
+// another stack finds its way back only there.
+	.globl gr_door_stub
+	.hidden gr_door_stub
+	.type gr_door_stub, @function
+	.balign 64
+	.cfi_startproc
+2:	lea -GR_STUB_NATIVE(%r11), %r11
+	jmp *%r11
+gr_door_stub:
+	mov %rcx, %r11
+	mov gr_self@gottpoff(%rip), %rcx
+	mov %fs:(%rcx), %rcx
+	jrcxz 2b
+	xchg %rcx, %r11
+	FRAME -8(%rcx), %rcx
 	call gr_door_c
 
-// Leaves by the frame at %rsp: every register from it, rcx and r11 as the kernel leaves them.
+// Leaves by the frame at %rsp: every register from it, rcx and r11 as the kernel leaves them. A stub's tail sets rcx.
 gr_leave:
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
+	test %r11, %r11
+	jz 1f                            // a fork's child: it never comes back
 	addq $GR_LEVEL, GR_OFF_STACK(%r11)
-	pop %rax
+1:	pop %rax
 	pop %rbx
 	pop %rcx
 	pop %rdx
@@ -68,12 +108,16 @@ gr_leave:
 	pop %r14
 	pop %r15
 	mov (%rsp), %rcx
+	mov 24(%rsp), %r11
+	test %r11, %r11
+	cmovnz %r11, %rcx
 	mov 8(%rsp), %r11
 	lea 8(%rsp), %rsp
 	popfq
 	mov -88(%rsp), %rsp              // the frame's rsp: 88 bytes below its end, within the red zone
 	jmp *%rcx
-	.size gr_door, .-gr_door
+	.cfi_endproc
+	.size gr_door_stub, .-gr_door_stub
 
 // The exported wrappers. eax: which one.
 	.set gr_wrap_number, 0
@@ -94,18 +138,20 @@ gr_heap_operation:
 
 	.type gr_wrap, @function
 gr_wrap:
+	.cfi_startproc
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
 	test %r11, %r11
 	jz 1f
 	mov (%rsp), %r10
 	lea 8(%rsp), %rsp                // the return address stays in the red zone
-	FRAME %r10
+	FRAME %r10, $0
 	mov %eax, %edx
 	call gr_wrap_c
 	jmp gr_leave
 1:	lea gr_real(%rip), %r11          // the engine is off for this thread
 	jmp *(%r11, %rax, 8)
+	.cfi_endproc
 	.size gr_wrap, .-gr_wrap
 
 // The constructor: set up, then the main thread's first operation as if the loader had called it.
@@ -184,12 +230,18 @@ gr_debug_trapped:
 	ret
 	.size gr_debug_trap, .-gr_debug_trap
 
+// ------------------------------------------------------------------ stubs of patched call sites (patch/stub.c)
+	.section gr_stubs, "ax", @progbits
+	.balign 4096
+	.fill GR_STUBS_SIZE, 1, 0xcc
+
 // ------------------------------------------------------------------ the gate: every system call of the engine
 	.section gr_gate, "ax", @progbits
 	.globl gr_raw6
 	.hidden gr_raw6
 	.type gr_raw6, @function
 gr_raw6:
+	.cfi_startproc
 	mov %rdi, %rax
 	mov %rsi, %rdi
 	mov %rdx, %rsi
@@ -199,6 +251,7 @@ gr_raw6:
 	mov 8(%rsp), %r9
 	syscall
 	ret
+	.cfi_endproc
 	.size gr_raw6, .-gr_raw6
 
 	.globl gr_restorer

@@ -41,7 +41,8 @@ struct gr_thread *gr_thread_block(uint32_t block);
 void gr_thread_release(struct gr_thread *t);
 
 // entry.S
-void gr_door(void);                                     // a program's `syscall` instruction comes here
+void gr_door_trapped(void);                             // a program's `syscall` instruction comes here by a trap,
+void gr_door_stub(void);                                // or by a stub, where its site is patched
 int gr_ctx_save(struct gr_ctx *ctx) __attribute__((returns_twice)); // 0 now, 1 in a woken copy
 _Noreturn void gr_ctx_restore(struct gr_ctx *ctx);
 long gr_clone_thread(long nr, long a, long b, long c, long d, long e, struct gr_thread *child);

@@ -183,6 +183,8 @@ bool gr_decode(const uint8_t *code, uint64_t avail, struct gr_insn *ret)
 	if (escaped) {
 		if (opcode == 0x05)
 			ret->kind = GR_INSN_SYSCALL;
+		if (opcode == 0x01 || opcode == 0x0b || opcode == 0x31 || opcode == 0xa2 || opcode == 0xb9 || opcode == 0xff)
+			ret->kind = GR_INSN_MEMORY; // may fault
 		if ((opcode & 0xf0) == 0x80) {
 			ret->kind = GR_INSN_JCC;
 			ret->cc = opcode & 15;
@@ -201,7 +203,9 @@ bool gr_decode(const uint8_t *code, uint64_t avail, struct gr_insn *ret)
 		ret->kind = (modrm & 0x38) <= 0x18 ? GR_INSN_CALL : GR_INSN_INDIRECT;
 	} else if (opcode == 0xc3 || opcode == 0xc2 || opcode == 0xcb || opcode == 0xca || opcode == 0xcf) {
 		ret->kind = GR_INSN_RET;
-	} else if (opcode == 0xcc) {
+	} else if ((opcode & 0xfe) == 0xf6 && (modrm & 0x30) == 0x30) {
+		ret->kind = GR_INSN_MEMORY; // div: may fault
+	} else if (opcode == 0xcc || opcode == 0xcd || opcode == 0xf1 || opcode == 0xf4) {
 		ret->kind = GR_INSN_INT3;
 	} else if ((opcode >= 0x50 && opcode < 0x60) || opcode == 0x68 || opcode == 0x6a || (opcode >= 0x6c && opcode < 0x70) ||
 		   (opcode >= 0xa4 && opcode < 0xa8) || (opcode >= 0xaa && opcode < 0xb0) || opcode == 0xc8 || opcode == 0xc9 ||

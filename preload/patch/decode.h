@@ -9,7 +9,7 @@
 
 enum gr_insn_kind {
 	GR_INSN_PLAIN,    // registers and constants only: means the same anywhere
-	GR_INSN_MEMORY,   // reads or writes memory, not relative to rip
+	GR_INSN_MEMORY,   // uses memory, not relative to rip, or may fault for another reason
 	GR_INSN_RIP,      // has an operand relative to rip
 	GR_INSN_JCC,      // conditional jump; `cc` is the condition
 	GR_INSN_JMP,
@@ -18,7 +18,7 @@ enum gr_insn_kind {
 	GR_INSN_INDIRECT, // jumps to an address from a register or from memory
 	GR_INSN_RET,
 	GR_INSN_SYSCALL,
-	GR_INSN_INT3,
+	GR_INSN_INT3,     // and its kin
 };
 
 struct gr_insn {

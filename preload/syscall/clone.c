@@ -32,6 +32,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 	child->pub.shown = *frame;
 	child->pub.shown.fs_base = tls;
+	child->pub.shown.gs_base = 0;
 	child->pub.ret_pc = frame->rip;
 	return child;
 }
@@ -134,6 +135,7 @@ static void make_process(struct gr_call *call, uint64_t flags, uint64_t stack, u
 		call->result = GR_RAW(SYS_clone, flags & ~(uint64_t)CLONE_VM, 0, ptid, ctid, 0);
 		if (call->result == 0) {
 			gr_mode = GR_MODE_OFF;
+			gr_self = NULL;
 			if (stack)
 				call->frame->rsp = stack;
 			return;

@@ -14,6 +14,7 @@
 #include "../core/ops.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../patch/patch.h"
 #include "../replay/gate.h"
 #include "descriptor.h"
 
@@ -325,6 +326,14 @@ static void close_or_copy(struct gr_call *call)
 }
 
 // ---------------------------------------------------------------- from entry.S
+// A call that trapped: its site is patched when it comes again and again.
+void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self)
+{
+	if (frame->rax != SYS_rt_sigreturn) // debuggers and unwinders know that site by its bytes
+		gr_patch_trapped(self, frame);
+	gr_door_c(frame, self);
+}
+
 void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 {
 	struct gr_call call = {

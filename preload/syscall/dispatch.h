@@ -25,6 +25,10 @@ long gr_sigaction(struct gr_call *call);
 long gr_sigprocmask(struct gr_call *call);
 void gr_fault_init(void);
 
+// From entry.S.
+void gr_door_c(struct gr_regs *frame, struct gr_thread *self);
+void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self);
+
 // sud.c
 bool gr_sud_init(void);
 void gr_sud_arm(void);

@@ -21,7 +21,7 @@ static void to_door(int sig, siginfo_t *info, void *context)
 	(void)info;
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
 	regs[REG_RCX] = regs[REG_RIP];
-	regs[REG_RIP] = (greg_t)gr_door;
+	regs[REG_RIP] = (greg_t)gr_door_trapped;
 }
 
 void gr_sud_arm(void)

@@ -7,6 +7,7 @@
 
 #include "../core/nolibc.h"
 #include "../core/raw.h"
+#include "../patch/patch.h"
 #include "dispatch.h"
 
 static const struct { const char *name; uint32_t nr; } functions[] = {
@@ -15,15 +16,15 @@ static const struct { const char *name; uint32_t nr; } functions[] = {
 	{"__vdso_clock_getres", SYS_clock_getres},
 };
 
-// mov $nr, %eax; syscall; ret. A function without a call of its own (the random generator of Linux 6.11, which then falls
+// mov $nr, %eax; syscall; ret; where call sites are patched, with a jump for the mov. A function without a call of its own (the random generator of Linux 6.11, which then falls
 // back to getrandom) gets mov $-ENOSYS, %rax; ret.
 static void rewrite(uint8_t *text, const char *name)
 {
 	static const uint8_t fails[] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
 	for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++)
 		if (gr_strcmp(functions[i].name, name) == 0) {
-			uint8_t code[] = {0xb8, 0, 0, 0, 0, 0x0f, 0x05, 0xc3};
-			memcpy(code + 1, &functions[i].nr, 4);
+			uint8_t code[] = {0, 0, 0, 0, 0, 0x0f, 0x05, 0xc3};
+			gr_patch_fresh((uint64_t)text, functions[i].nr, code);
 			memcpy(text, code, sizeof code);
 			return;
 		}
