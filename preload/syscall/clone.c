@@ -4,6 +4,7 @@
 // Owns: the numbering of threads.
 #include <sched.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/ops.h"
 #include "../core/page.h"

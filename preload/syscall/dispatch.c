@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/uio.h>
 
+#include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/ops.h"

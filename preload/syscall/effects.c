@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "call.h"
 

@@ -4,6 +4,7 @@
 // Owns: SIGSYS and SIGTRAP as the program sees them, and the default action of the four synchronous faults.
 #include <signal.h>
 
+#include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/ops.h"
 #include "../core/page.h"
@@ -15,7 +16,8 @@ struct ksigaction { void *handler; uint64_t flags; void *restorer; uint64_t mask
 
 #define BIT(sig) (1ULL << ((sig)-1))
 // Never blocked: a blocked SIGSYS kills the process at its next call, a blocked SIGTRAP loses the hits of a search.
-#define KEPT (BIT(SIGSYS) | BIT(SIGTRAP))
+// A fault in gr_copy ends it, so SIGSEGV and SIGBUS stay open too.
+#define KEPT (BIT(SIGSYS) | BIT(SIGTRAP) | BIT(SIGSEGV) | BIT(SIGBUS))
 
 static bool is_fault(long sig)
 {
@@ -28,6 +30,8 @@ static void fault(int sig, siginfo_t *info, void *context)
 {
 	struct gr_thread *self = gr_self;
 	struct ksigaction dfl = {0};
+	if (gr_copy_recover(context))
+		return;
 	bool own = info->si_code > 0;
 	if (gr_mode != GR_MODE_OFF && self && self->pub.state == GR_T_RUNNING && own) {
 		struct gr_event ev = {.kind = GR_OP_FAULT, .nr = sig, .object = (uint64_t)info->si_addr};
@@ -55,6 +59,9 @@ void gr_fault_init(void)
 	static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
 	for (unsigned i = 0; i < sizeof signals / sizeof *signals; i++)
 		GR_RAW(SYS_rt_sigaction, signals[i], &fault_action, 0, 8);
+	uint64_t kept = KEPT;
+	GR_RAW(SYS_rt_sigprocmask, SIG_UNBLOCK, &kept, 0, 8);
+	gr_copy_guarded = true;
 }
 
 // What the program believes about the signals that are the engine's; it never reaches the kernel.
@@ -81,6 +88,8 @@ long gr_sigaction(struct gr_call *call)
 		if (is_fault(sig) && mine.handler == SIG_DFL)
 			mine = fault_action;
 	}
+	if (act && (sig == SIGSEGV || sig == SIGBUS) && mine.handler != fault_action.handler)
+		gr_copy_guarded = false; // for good: two signals, many threads
 	long ret = GR_RAW(SYS_rt_sigaction, sig, act ? &mine : NULL, &was, call->arg[3]);
 	if (!ret && old) {
 		if (was.handler == (void *)fault)

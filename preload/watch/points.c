@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/panic.h"
