@@ -54,7 +54,7 @@ uint8_t gr_fd_probe(int fd)
 
 bool gr_fd_makes(const struct gr_call *call)
 {
-	for (int i = 0; i < GR_FX_MAX; i++)
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
 		if (call->sys->fx[i].kind == GR_FX_MAKES || call->sys->fx[i].kind == GR_FX_MAKES_AT)
 			return true;
 	return false;
@@ -62,7 +62,7 @@ bool gr_fd_makes(const struct gr_call *call)
 
 void gr_fd_update(const struct gr_call *call, uint8_t cls)
 {
-	for (int i = 0; i < GR_FX_MAX; i++) {
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++) {
 		const struct gr_fx *fx = &call->sys->fx[i];
 		uint64_t first = fx->arg ? call->arg[fx->arg - 1] : 0;
 		switch ((enum gr_fx_kind)fx->kind) {

@@ -41,7 +41,7 @@ _Noreturn void gr_refuse(struct gr_call *call)
 // The first descriptor argument of a call, or -1.
 static long first_fd(const struct gr_call *call)
 {
-	for (int i = 0; i < GR_FX_MAX; i++)
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
 		if (call->sys->fx[i].kind == GR_FX_FD)
 			return (int)call->arg[call->sys->fx[i].arg - 1];
 	return -1;
@@ -144,7 +144,7 @@ static void record(struct gr_call *call, enum gr_action action)
 	}
 	if (gr_fd_makes(call) && call->result >= 0) {
 		int fd = call->result;
-		for (int i = 0; i < GR_FX_MAX; i++)
+		for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
 			if (call->sys->fx[i].kind == GR_FX_MAKES_AT)
 				fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
 		ev.flags = gr_fd_probe(fd);

@@ -60,7 +60,7 @@ static uint64_t length(const struct gr_call *call, const struct gr_fx *fx, unsig
 
 void gr_call_before(struct gr_call *call)
 {
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (fx->len_kind == GR_LEN_AT || fx->len_kind == GR_LEN_SELF)
 			gr_peek(&call->before[i], arg_of(call, fx->len_kind == GR_LEN_AT ? fx->len_arg : fx->arg),
@@ -106,7 +106,7 @@ uint32_t gr_call_check(struct gr_call *call)
 {
 	uint64_t hash = GR_HASH_SEED;
 	unsigned pointers = 0;
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		switch ((enum gr_fx_kind)fx->kind) {
 		case GR_FX_NONE:
@@ -123,7 +123,7 @@ uint32_t gr_call_check(struct gr_call *call)
 	}
 	for (unsigned i = 1; i <= call->sys->nargs; i++)
 		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 : arg_of(call, i));
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))
 			continue;
@@ -177,7 +177,7 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 {
 	struct walk walk = {pieces, 0};
 	bool failed = call->result < 0 && call->result >= -4095;
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || (failed && fx->kind != GR_FX_OUT_ANY))
 			continue;
