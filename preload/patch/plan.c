@@ -175,12 +175,20 @@ bool gr_plan_make(struct gr_thread *self, uint64_t site, struct gr_plan *ret)
 }
 
 // ---------------------------------------------------------------- branches from elsewhere
-// Every four bytes are taken for a distance, so a branch cannot hide; what is found by accident keeps its trap.
+// Does a distance at `p` belong to call, jmp, a conditional jump or an operand relative to rip (lea)?
+static bool is_distance(const uint8_t *p, const uint8_t *start)
+{
+	if (p - start < 2)
+		return true;
+	return p[-1] == 0xe8 || p[-1] == 0xe9 || (p[-2] == 0x0f && (p[-1] & 0xf0) == 0x80) || (p[-1] & 0xc7) == 0x05;
+}
+
+// Every four bytes are looked at, so a branch cannot hide; a site that is met by accident keeps its trap.
 static bool distance_into(const uint8_t *code, uint64_t length, uint64_t from, uint64_t to)
 {
 	uint64_t base = (uint64_t)code + 4 - from, size = to - from;
 	for (uint64_t i = 0; i + 4 <= length; i++)
-		if (base + i + (uint64_t)(int64_t)*(const int32_t *)(code + i) < size)
+		if (base + i + (uint64_t)(int64_t)*(const int32_t *)(code + i) < size && is_distance(code + i, code))
 			return true;
 	return false;
 }

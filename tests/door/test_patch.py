@@ -1,0 +1,62 @@
+"""Call sites are rewritten under running threads, and nothing but the cost of a call shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+from harness.run import gdbrr, run
+
+EXPECTED = {
+    "number": "jump",
+    "compared": "jump",
+    "tested": "jump",
+    "returned": "jump",
+    "stored": "as built",  # what follows uses memory
+    "entered": "as built",  # a branch ends behind the call
+    "tabled": "as built",  # the function jumps through a register
+    "flagged": "jump",
+}
+patched_and_trapped = pytest.mark.parametrize("patch", ["on", "off"], ids=["patched", "trapped"])
+
+
+def there_and_back(demo: Path, patch: str, *command: str | Path, rounds: int = 1) -> str:
+    recorded = gdbrr("record", "--set", f"engine.patch={patch}", "-o", demo, *command).expect(0)
+    for _ in range(rounds):
+        assert gdbrr("replay", demo).expect(0).out == recorded.out
+    return recorded.out
+
+
+@patched_and_trapped
+def test_every_shape_of_site(patch: str, tmp_path: Path) -> None:
+    program = programs.build("patched_sites")
+    native = run(program).expect(0).out.splitlines()
+    lines = there_and_back(tmp_path / "x.demo", patch, program).splitlines()
+    assert native == [f"{name} {500 if name != 'number' else 500} {500 if name != 'number' else 0} as built" for name in EXPECTED] + [
+        f"child {len(EXPECTED)}"
+    ]
+    shapes = {line.split()[0]: line.split(" ", 3)[3] for line in lines[:-1]}
+    assert shapes == (EXPECTED if patch == "on" else dict.fromkeys(EXPECTED, "as built"))
+    assert [line.rsplit(" ", 1)[0].removesuffix(" as") for line in lines[:-1]] == [
+        line.removesuffix(" as built") for line in native[:-1]
+    ]
+    assert lines[-1] == native[-1]
+
+
+@patched_and_trapped
+def test_threads_meet_at_new_sites(patch: str, tmp_path: Path) -> None:
+    program = programs.build("many_calls")
+    for i in range(5):
+        assert there_and_back(tmp_path / f"{i}.demo", patch, program, rounds=2) == "wrong 0\n"
+
+
+@patched_and_trapped
+@pytest.mark.parametrize("handler", [[], ["handler"]], ids=["default", "own-handler"])
+def test_bad_pointers_are_the_kernels_business(patch: str, handler: list[str], tmp_path: Path) -> None:
+    program = programs.build("bad_pointers")
+    native = run(program, *handler).expect(0).out.splitlines()
+    lines = there_and_back(tmp_path / "x.demo", patch, program, *handler).splitlines()
+    assert lines[:-1] == native[:-1]
+    assert lines[-1].startswith("faults 0,")
