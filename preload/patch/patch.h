@@ -19,6 +19,10 @@ void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame);
 // Makes `mov $nr, %eax; syscall` at `code`, which nobody executes yet, a jump. The caller writes the five bytes.
 void gr_patch_fresh(uint64_t code, uint32_t nr, uint8_t ret_bytes[5]);
 
+// A copy of the function at `code`, `length` bytes of whose start are going to be overwritten: those moved, the rest where it
+// is. 0: they cannot be moved.
+uint64_t gr_patch_keep(uint64_t code, uint64_t length);
+
 // The text there goes away or becomes another.
 void gr_patch_forget(uint64_t addr, uint64_t length);
 
@@ -68,6 +72,9 @@ bool gr_plan_is_private(struct gr_thread *self, uint64_t site);
 // stub.c: writes the site's stub; false if there is no room within reach.
 bool gr_stub_make(struct gr_site *site, const struct gr_plan *plan);
 void gr_stub_init(uint64_t program);
+
+// stub.c: instructions that mean the same anywhere, and a jump to `back`; 0 if there is no room within reach.
+uint64_t gr_stub_moved(const void *moved, uint64_t length, uint64_t back);
 
 // stub.c: writes memory whatever its protection. False if the kernel does not let us.
 bool gr_text_write(uint64_t addr, const void *bytes, uint64_t length);

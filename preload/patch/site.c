@@ -10,6 +10,7 @@
 #include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/raw.h"
+#include "decode.h"
 
 #define TABLE 4096 // sites; a power of two
 #define PROBES 64
@@ -185,6 +186,17 @@ void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame)
 		mend_number(site, frame);
 	if (state != GR_SITE_TRAPS && site->stub && !site->backward)
 		frame->gs_base = site->tail;
+}
+
+uint64_t gr_patch_keep(uint64_t code, uint64_t length)
+{
+	struct gr_insn insn;
+	uint64_t n = 0;
+	for (; on && n < length; n += insn.length)
+		if (!gr_decode((const uint8_t *)code + n, 15, &insn) ||
+		    (insn.kind != GR_INSN_PLAIN && insn.kind != GR_INSN_MEMORY))
+			return 0;
+	return on && n <= GR_STUB_MOVED ? gr_stub_moved((const void *)code, n, code + n) : 0;
 }
 
 void gr_patch_fresh(uint64_t code, uint32_t nr, uint8_t ret_bytes[5])

@@ -152,6 +152,17 @@ static void emit(struct writer *w, const struct gr_site *site, const struct gr_p
 	*ret_tail = tail;
 }
 
+uint64_t gr_stub_moved(const void *moved, uint64_t length, uint64_t back)
+{
+	struct writer w = {.length = 0};
+	if (!zones[0].size || !within_reach(zones[0].start, back))
+		return 0;
+	w.at = take(&zones[0], zones[0].start, 0, length + 5);
+	put(&w, moved, length);
+	put_far(&w, "\xe9", 1, back);
+	return w.at && gr_text_write(w.at, w.code, w.length) ? w.at : 0;
+}
+
 bool gr_stub_make(struct gr_site *site, const struct gr_plan *plan)
 {
 	struct writer w;

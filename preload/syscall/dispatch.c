@@ -22,6 +22,8 @@
 long gr_call_kernel(const struct gr_call *call)
 {
 	const uint64_t *a = call->arg;
+	if (call->nr == SYS_clock_gettime && gr_copy_guarded)
+		return gr_vdso_clock(call);
 	return gr_raw6(call->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 }
 
@@ -332,6 +334,8 @@ void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self)
 {
 	if (frame->rax != SYS_rt_sigreturn) // debuggers and unwinders know that site by its bytes
 		gr_patch_trapped(self, frame);
+	if (self->nest)
+		gr_vdso_trapped(frame->rip);
 	gr_door_c(frame, self);
 }
 

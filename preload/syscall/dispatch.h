@@ -36,6 +36,12 @@ void gr_sud_arm(void);
 // vdso.c: makes the vDSO's functions plain system calls.
 void gr_vdso_init(uint64_t vdso);
 
+// clock_gettime by the vDSO's own code.
+long gr_vdso_clock(const struct gr_call *call);
+
+// A nested call trapped at `pc`: if that is the vDSO, the machine's clock cannot be read without one.
+void gr_vdso_trapped(uint64_t pc);
+
 // The halves of an operation pair, for handlers that replace both.
 void gr_call_start(struct gr_call *call);
 void gr_call_end(struct gr_call *call, struct gr_event *ret);
