@@ -91,31 +91,37 @@ gr_leave:
 	test %r11, %r11
 	jz 1f                            // a fork's child: it never comes back
 	addq $GR_LEVEL, GR_OFF_STACK(%r11)
-1:	pop %rax
-	pop %rbx
-	pop %rcx
-	pop %rdx
-	pop %rsi
-	pop %rdi
-	pop %rbp
-	lea 8(%rsp), %rsp
-	pop %r8
-	pop %r9
-	pop %r10
-	lea 8(%rsp), %rsp
-	pop %r12
-	pop %r13
-	pop %r14
-	pop %r15
-	mov (%rsp), %rcx
-	mov 24(%rsp), %r11
-	test %r11, %r11
-	cmovnz %r11, %rcx
-	mov 8(%rsp), %r11
-	lea 8(%rsp), %rsp
-	popfq
-	mov -88(%rsp), %rsp              // the frame's rsp: 88 bytes below its end, within the red zone
+1:	mov 8(%rsp), %rbx
+	mov 24(%rsp), %rdx
+	mov 32(%rsp), %rsi
+	mov 40(%rsp), %rdi
+	mov 48(%rsp), %rbp
+	mov 64(%rsp), %r8
+	mov 72(%rsp), %r9
+	mov 80(%rsp), %r10
+	mov 96(%rsp), %r12
+	mov 104(%rsp), %r13
+	mov 112(%rsp), %r14
+	mov 120(%rsp), %r15
+	mov 128(%rsp), %rcx
+	mov GR_FRAME_TAIL(%rsp), %rax
+	mov 136(%rsp), %r11
+	test %rax, %rax
+	cmovnz %rax, %rcx
+	test $0x40500, %r11d             // AC, DF, TF: only popf sets them, which costs as much as all the rest
+	jnz 3f
+	movzbl %r11b, %eax
+	shl $8, %eax
+	bt $11, %r11d
+	setc %al
+	add $0x7f, %al                   // sets OF if it was set
+	sahf                             // and the other five
+4:	mov (%rsp), %rax
+	mov 56(%rsp), %rsp
 	jmp *%rcx
+3:	push %r11
+	popfq
+	jmp 4b
 	.cfi_endproc
 	.size gr_door_stub, .-gr_door_stub
 

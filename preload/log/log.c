@@ -58,14 +58,16 @@ void gr_log(struct gr_thread *self, struct gr_event *ev)
 	commit(self);
 }
 
-void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)
+static size_t data_length(const struct gr_piece *pieces, unsigned count)
 {
-	ev->data = NULL;
-	ev->len = 0;
+	size_t length = 0;
 	for (unsigned i = 0; i < count; i++)
-		ev->len += sizeof pieces[i].len + pieces[i].len;
-	room(self, GR_EVENT_MAX_HEAD + ev->len);
-	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
+		length += sizeof pieces[i].len + pieces[i].len;
+	return length;
+}
+
+static void put_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)
+{
 	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
 	uint8_t *p = self->pos - ev->len;
 	for (unsigned i = 0; i < count; i++) {
@@ -73,5 +75,28 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 		memcpy(p + sizeof pieces[i].len, (const void *)pieces[i].addr, pieces[i].len);
 		p += sizeof pieces[i].len + pieces[i].len;
 	}
+}
+
+void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)
+{
+	ev->data = NULL;
+	ev->len = data_length(pieces, count);
+	room(self, GR_EVENT_MAX_HEAD + ev->len);
+	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
+	put_pieces(self, ev, pieces, count);
+	commit(self);
+}
+
+void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event *end, const struct gr_piece *pieces,
+		 unsigned count)
+{
+	end->data = NULL;
+	end->len = data_length(pieces, count);
+	room(self, 2 * GR_EVENT_MAX_HEAD + end->len);
+	end->stamp = __atomic_add_fetch(&gr_ctl->clock, 2, __ATOMIC_SEQ_CST);
+	start->stamp = end->stamp - 1;
+	self->pos += gr_event_encode(self->pos, start, &self->stamp);
+	put_pieces(self, end, pieces, count);
+	self->pub.ops++;
 	commit(self);
 }

@@ -13,3 +13,7 @@ void gr_log(struct gr_thread *self, struct gr_event *ev);
 // The same for an event whose data is gathered from several places, each behind its length in 4 bytes.
 struct gr_piece { uint64_t addr; uint32_t len; };
 void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);
+
+// Two events in a row that share one place in the order: a start that nobody else can see, and its end.
+void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event *end, const struct gr_piece *pieces,
+		 unsigned count);

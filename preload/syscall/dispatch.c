@@ -132,6 +132,28 @@ static void inject(struct gr_call *call, const struct gr_event *ev)
 }
 
 // ---------------------------------------------------------------- recording
+// A call that only asks: it does not wait and changes nothing that another thread could see.
+// INVARIANT(query-is-one-place): nothing can come between its start and its end that would have to be told apart, so both
+// are logged behind it, at neighbouring stamps.
+static bool is_query(const struct gr_call *call)
+{
+	uint8_t cls = call->sys->cls;
+	return !call->sys->flags && (cls == GR_CLASS_time || cls == GR_CLASS_random || cls == GR_CLASS_proc) && !gr_fd_makes(call);
+}
+
+static void record_query(struct gr_call *call, enum gr_action action)
+{
+	struct gr_piece pieces[GR_CALL_PIECES];
+	struct gr_event start = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = gr_call_check(call)};
+	struct gr_event end = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
+	gr_call_before(call);
+	end.result = call->result = gr_call_kernel(call);
+	int count = action == GR_ACT_RECORD ? gr_call_outputs(call, pieces) : 0;
+	if (count < 0)
+		gr_refuse(call);
+	gr_log_pair(call->self, &start, &end, pieces, count);
+}
+
 static void record(struct gr_call *call, enum gr_action action)
 {
 	struct gr_piece pieces[GR_CALL_PIECES];
@@ -365,7 +387,9 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		enum gr_action action = action_of(&call);
 		if (action == GR_ACT_REFUSE)
 			gr_refuse(&call);
-		if (gr_mode == GR_MODE_RECORD)
+		if (gr_mode == GR_MODE_RECORD && is_query(&call))
+			record_query(&call, action);
+		else if (gr_mode == GR_MODE_RECORD)
 			record(&call, action);
 		else if (action == GR_ACT_RECORD)
 			replay_recorded(&call);
