@@ -332,6 +332,14 @@ static bool special(struct gr_call *call)
 	return true;
 }
 
+// Call sites in text that is about to be unmapped or covered are no longer what they were.
+static void text_goes(const struct gr_call *call)
+{
+	bool covers = call->nr == SYS_mmap && call->arg[3] & 0x10; // MAP_FIXED
+	if (call->nr == SYS_munmap || call->nr == SYS_mremap || covers)
+		gr_patch_forget(call->arg[0], call->arg[1]);
+}
+
 static void close_or_copy(struct gr_call *call)
 {
 	if (call->nr == SYS_close_range && !(call->arg[2] & 4)) {
@@ -383,6 +391,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	if (!call.sys || !call.sys->name || call.sys->flags & GR_SF_REFUSED)
 		gr_refuse(&call);
 	refine(&call);
+	text_goes(&call);
 	if (!special(&call)) {
 		enum gr_action action = action_of(&call);
 		if (action == GR_ACT_REFUSE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -60,3 +61,21 @@ def test_bad_pointers_are_the_kernels_business(patch: str, handler: list[str], t
     lines = there_and_back(tmp_path / "x.demo", patch, program, *handler).splitlines()
     assert lines[:-1] == native[:-1]
     assert lines[-1].startswith("faults 0,")
+
+
+LIBRARY = """
+__asm__(".globl site\\n.type site, @function\\nsite:\\n.cfi_startproc\\nmov %rdi, %rax\\nsyscall\\nadd ${}, %rax\\nret\\n"
+	".cfi_endproc\\n.size site, .-site");
+"""
+
+
+@patched_and_trapped
+def test_library_in_the_place_of_another(patch: str, tmp_path: Path) -> None:
+    libraries = []
+    for number in (1, 2):
+        source, library = tmp_path / f"{number}.c", tmp_path / f"lib{number}.so"
+        source.write_text(LIBRARY.format(number))
+        subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True, timeout=60)
+        libraries.append(library)
+    out = there_and_back(tmp_path / "x.demo", patch, programs.build("library_sites"), *libraries, libraries[0])
+    assert out.splitlines() == ["400", "800 again", "400 again"]
