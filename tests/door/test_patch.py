@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import re
+import signal
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from gdbrr.config import profiles
+from gdbrr.launch import live
 from harness import programs
 from harness.run import gdbrr, run
 
@@ -79,3 +84,27 @@ def test_library_in_the_place_of_another(patch: str, tmp_path: Path) -> None:
         libraries.append(library)
     out = there_and_back(tmp_path / "x.demo", patch, programs.build("library_sites"), *libraries, libraries[0])
     assert out.splitlines() == ["400", "800 again", "400 again"]
+
+
+@pytest.mark.needs("gdb")
+@patched_and_trapped
+def test_backtrace_crosses_the_door(patch: str) -> None:
+    """Unwinders find their way from the engine's stack to the program's."""
+    theirs, ours = os.pipe()
+    profile = profiles.resolve(None, None, [f"engine.patch={patch}"])
+    with open(theirs, "rb") as said, open(os.devnull, "rb") as nothing:
+        program = str(programs.build("waits_in_read"))
+        recording = live.start([program], profile, stdio=(nothing.fileno(), ours, ours))
+        os.close(ours)
+        try:
+            os.kill(recording.pid, signal.SIGCONT)
+            assert said.readline() == b"patched\n"
+            while Path(f"/proc/{recording.pid}/stat").read_text().rpartition(")")[2].split()[0] != "S":
+                os.sched_yield()
+            seen = run("gdb", "-nx", "-q", "-batch", "-p", str(recording.pid), "-ex", "bt", "-ex", "x/i getppid")
+        finally:
+            recording.close()
+    names = re.findall(r"^#\d+ .*?(\w+) \(", seen.out, re.MULTILINE)
+    assert names[0] == "gr_raw6", seen.describe()
+    assert names[-4:] == ["__GI___libc_read", "innermost", "middle", "main"] or names[-3:] == ["innermost", "middle", "main"]
+    assert "gr_door_c" in names
