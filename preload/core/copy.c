@@ -10,7 +10,36 @@
 
 bool gr_copy_guarded;
 
-extern const char gr_copy_load[], gr_copy_store[], gr_copy_bytes[], gr_copy_end[];
+// The bytes that were copied. Written out because the handler must know the instructions that may fault.
+__asm__(
+	".globl gr_copy\n.hidden gr_copy\n.type gr_copy, @function\n"
+	"gr_copy:\n"
+	".cfi_startproc\n"
+	"	mov %rdx, %rcx\n"
+	"	cmp $256, %rcx\n"
+	"	ja gr_copy_bytes\n" // long ones: the processor's own loop
+	"1:	cmp $8, %rcx\n"
+	"	jb 2f\n"
+	"gr_copy_load:\n"
+	"	mov (%rsi), %rax\n"
+	"gr_copy_store:\n"
+	"	mov %rax, (%rdi)\n"
+	"	lea 8(%rsi), %rsi\n"
+	"	lea 8(%rdi), %rdi\n"
+	"	sub $8, %rcx\n"
+	"	jmp 1b\n"
+	"2:	test %rcx, %rcx\n"
+	"	jz gr_copy_end\n"
+	"gr_copy_bytes:\n"
+	"	rep movsb\n"
+	"gr_copy_end:\n"
+	"	mov %rdx, %rax\n"
+	"	sub %rcx, %rax\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size gr_copy, .-gr_copy\n");
+
+extern const char gr_copy_load[], gr_copy_store[], gr_copy_bytes[], gr_copy_end[] __attribute__((visibility("hidden")));
 
 // A word that cannot be copied whole is copied byte by byte up to the border; a byte ends the copy.
 bool gr_copy_recover(ucontext_t *context)

@@ -17,7 +17,9 @@ from pathlib import Path
 from gdbrr.config import profiles
 from gdbrr.launch import live
 
-ARMING = re.compile(r"prctl\((?:PR_SET_SYSCALL_USER_DISPATCH|0x3b[^,]*), (?:PR_SYS_DISPATCH_\w+|0x1[^,]*), (\w+), (\w+)")
+ARMING = re.compile(
+    r"prctl\((?:PR_SET_SYSCALL_USER_DISPATCH|0x3b[^,]*), (?:PR_SYS_DISPATCH_\w+|0x1[^,]*), (\w+), (\w+)"
+)
 LINE = re.compile(r"^(\d+) +\[([0-9a-f?]+)\] (.*)$")
 BORN = re.compile(r"^(?:<\.\.\. )?(clone3?|v?fork)\b.*= (\d+)")
 UNFINISHED = re.compile(r"^(?:clone3?|v?fork)\b.*<unfinished")

@@ -79,5 +79,6 @@ def test_check_tells_threads_from_children() -> None:
     outside = "13 [00007ffff7e00002] getppid() = 1"
     assert read("\n".join([ARM, clone.format(""), outside])).outside == []
     assert read("\n".join([ARM, clone.format("CLONE_THREAD|"), outside])).outside == [outside]
-    halves = ["12 [00007ffff7fb1020] clone(flags=CLONE_THREAD <unfinished ...>", "12 [00007ffff7fb1020] <... clone resumed>) = 13"]
-    assert read("\n".join([ARM, *halves, outside])).outside == [outside]
+    first = "12 [00007ffff7fb1020] clone(flags=CLONE_THREAD <unfinished ...>"
+    second = "12 [00007ffff7fb1020] <... clone resumed>) = 13"
+    assert read("\n".join([ARM, first, second, outside])).outside == [outside]

@@ -40,14 +40,11 @@ def test_every_shape_of_site(patch: str, tmp_path: Path) -> None:
     program = programs.build("patched_sites")
     native = run(program).expect(0).out.splitlines()
     lines = there_and_back(tmp_path / "x.demo", patch, program).splitlines()
-    assert native == [f"{name} {500 if name != 'number' else 500} {500 if name != 'number' else 0} as built" for name in EXPECTED] + [
-        f"child {len(EXPECTED)}"
-    ]
+    results = [f"{name} 500 {0 if name == 'number' else 500}" for name in EXPECTED]
+    assert native == [*(f"{text} as built" for text in results), f"child {len(EXPECTED)}"]
     shapes = {line.split()[0]: line.split(" ", 3)[3] for line in lines[:-1]}
     assert shapes == (EXPECTED if patch == "on" else dict.fromkeys(EXPECTED, "as built"))
-    assert [line.rsplit(" ", 1)[0].removesuffix(" as") for line in lines[:-1]] == [
-        line.removesuffix(" as built") for line in native[:-1]
-    ]
+    assert [" ".join(line.split()[:3]) for line in lines[:-1]] == results
     assert lines[-1] == native[-1]
 
 
@@ -69,7 +66,8 @@ def test_bad_pointers_are_the_kernels_business(patch: str, handler: list[str], t
 
 
 LIBRARY = """
-__asm__(".globl site\\n.type site, @function\\nsite:\\n.cfi_startproc\\nmov %rdi, %rax\\nsyscall\\nadd ${}, %rax\\nret\\n"
+__asm__(".globl site\\n.type site, @function\\nsite:\\n.cfi_startproc\\n"
+	"mov %rdi, %rax\\nsyscall\\nadd ${}, %rax\\nret\\n"
 	".cfi_endproc\\n.size site, .-site");
 """
 
@@ -106,5 +104,5 @@ def test_backtrace_crosses_the_door(patch: str) -> None:
             recording.close()
     names = re.findall(r"^#\d+ .*?(\w+) \(", seen.out, re.MULTILINE)
     assert names[0] == "gr_raw6", seen.describe()
-    assert names[-4:] == ["__GI___libc_read", "innermost", "middle", "main"] or names[-3:] == ["innermost", "middle", "main"]
+    assert names[-3:] == ["innermost", "middle", "main"], seen.describe()
     assert "gr_door_c" in names

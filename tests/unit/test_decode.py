@@ -16,8 +16,8 @@ CC = os.environ.get("CC", "gcc")
 SECTION = re.compile(r"^\s*\d+ (\S+)\s+[0-9a-f]+\s+([0-9a-f]+)\s+[0-9a-f]+\s+([0-9a-f]+)")
 # objdump prints a prefix that means nothing where it stands as an instruction of its own.
 LONE_PREFIX = re.compile(r"^((rex(\.\w+)?|data16|addr32|rep[nz]*|lock|[cdefgs]s|bnd|notrack|xacquire|xrelease) ?)+$")
-# Constants between functions, read as code: 16-bit jumps, on which processors differ, and prefixes or fwait in places where
-# objdump counts them otherwise than a processor. No compiler makes them.
+# Constants between functions, read as code: 16-bit jumps, on which processors differ, and prefixes or fwait in places
+# where objdump counts them otherwise than a processor. No compiler makes them.
 NOT_CODE = re.compile(r"^(66 e[89]|4. 66|4. 9b|9b 4)")
 FILES = {
     "libc": "/lib/x86_64-linux-gnu/libc.so.6",
