@@ -134,7 +134,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	const char *missing = gr_real_init();
 	if (!open_pages())
 		return false;
-	uint64_t program = auxv(envp, AT_ENTRY), vdso = auxv(envp, AT_SYSINFO_EHDR);
+	uint64_t program = auxv(envp, AT_PHDR), vdso = auxv(envp, AT_SYSINFO_EHDR);
 	hide_preload(envp);
 	gr_slot->pid = gr_pid();
 	if (missing)

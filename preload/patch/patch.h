@@ -9,7 +9,7 @@
 
 #include "../core/thread.h"
 
-// In the constructor. `program`: an address in the program's own text.
+// In the constructor. `program`: an address near the start of the program itself.
 void gr_patch_init(uint64_t program);
 
 // A call has trapped: `frame` says where it goes on. May patch the site; sets frame->gs_base where what follows the call
