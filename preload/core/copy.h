@@ -16,8 +16,8 @@ size_t gr_peek(void *dst, uint64_t src, size_t n);
 // handler has nothing else to do.
 bool gr_copy_recover(ucontext_t *context);
 
-// Both signals have a handler that begins so and are not blocked. INVARIANT(guard-before-copy): while false, gr_peek asks
-// the kernel.
+// Both signals have a handler that begins so and are not blocked, and no debug register is armed. INVARIANT(guard-before-copy):
+// while false, gr_peek asks the kernel.
 extern bool gr_copy_guarded;
 
 size_t gr_copy(void *dst, const void *src, size_t n);

@@ -1,6 +1,6 @@
 // The encoding of one event, for the engine, the packer and every reader: it exists only here.
 // Runs in: application threads (encode, decode on replay), Python through cffi.
-// May call: memcpy; no other libc, no allocation, no global state.
+// May call: nothing; no libc, no allocation, no global state.
 // Owns: the bytes of an event (docs/demo-format.md draws them).
 #pragma once
 
