@@ -78,3 +78,7 @@ uint64_t gr_stub_moved(const void *moved, uint64_t length, uint64_t back);
 
 // stub.c: writes memory whatever its protection. False if the kernel does not let us.
 bool gr_text_write(uint64_t addr, const void *bytes, uint64_t length);
+
+// stub.c: the same in parts, for many writes; the descriptor is closed by the caller.
+long gr_text_open(void);
+bool gr_text_put(long fd, uint64_t addr, const void *bytes, uint64_t length);

@@ -9,6 +9,7 @@
 
 #include "../core/nolibc.h"
 #include "../core/page.h"
+#include "../core/panic.h"
 #include "../core/raw.h"
 #include "decode.h"
 
@@ -236,9 +237,11 @@ void gr_patch_undo(void)
 	if (!on)
 		return;
 	on = false;
+	long fd = gr_text_open();
 	for (unsigned i = 0; i < TABLE; i++)
-		if (table[i].state == GR_SITE_PATCHED)
-			gr_text_write(table[i].jump, table[i].old, sizeof table[i].old);
+		if (table[i].state == GR_SITE_PATCHED && !gr_text_put(fd, table[i].jump, table[i].old, sizeof table[i].old))
+			gr_panic(gr_self, GR_PANIC_BUG, "the text at 0x%x cannot be put back", table[i].jump, 0);
+	GR_RAW(SYS_close, fd);
 	// Those that are in the door go on where the call stands, not in a stub.
 	for (unsigned i = 0; i < GR_LIVE_THREADS; i++) {
 		struct gr_thread *t = gr_thread_block(i);

@@ -39,14 +39,24 @@ static struct zone zones[2];
 _Static_assert(NEAR_SIZE <= GR_STUBS_SIZE, "one bitmap fits both");
 
 // /proc/self/mem leaves the protection and the list of mappings as they are.
+long gr_text_open(void)
+{
+	return GR_RAW(SYS_open, "/proc/self/mem", O_RDWR | O_CLOEXEC, 0);
+}
+
+bool gr_text_put(long fd, uint64_t addr, const void *bytes, uint64_t length)
+{
+	return GR_RAW(SYS_pwrite64, fd, bytes, length, addr) == (long)length;
+}
+
 bool gr_text_write(uint64_t addr, const void *bytes, uint64_t length)
 {
-	long fd = GR_RAW(SYS_open, "/proc/self/mem", O_RDWR | O_CLOEXEC, 0);
+	long fd = gr_text_open();
 	if (GR_IS_ERR(fd))
 		return false;
-	long done = GR_RAW(SYS_pwrite64, fd, bytes, length, addr);
+	bool done = gr_text_put(fd, addr, bytes, length);
 	GR_RAW(SYS_close, fd);
-	return done == (long)length;
+	return done;
 }
 
 // ---------------------------------------------------------------- room
