@@ -17,6 +17,7 @@
 #include "heap/heap.h"
 #include "log/log.h"
 #include "replay/gate.h"
+#include "signal/signal.h"
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
 #include "watch/points.h"
@@ -145,7 +146,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	if (vdso)
 		gr_vdso_init(vdso);
 	gr_fd_init();
-	gr_fault_init();
+	gr_signal_init(self);
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
 		gr_ctl->threads = 1;
@@ -156,6 +157,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_ckpt_init();
 		gr_points_init();
 		struct gr_event first;
+		gr_points_foreign = gr_signal_foreign;
 		gr_gate_open(self);
 		if (gr_gate_peek(self, &first))
 			self->pub.recorded_tid = first.result;

@@ -11,6 +11,7 @@
 #include "../core/raw.h"
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
+#include "../signal/signal.h"
 #include "../syscall/dispatch.h"
 
 static uint32_t expected, arrived;
@@ -61,6 +62,7 @@ _Noreturn void gr_wake(void)
 void gr_wake_remade(struct gr_thread *self)
 {
 	gr_sud_arm();
+	gr_signal_born(self);
 	if (self->robust)
 		GR_RAW(SYS_set_robust_list, self->robust, self->robust_len);
 	__atomic_fetch_add(&arrived, 1, __ATOMIC_ACQ_REL);

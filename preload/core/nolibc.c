@@ -122,6 +122,14 @@ size_t gr_peek(void *dst, uint64_t src, size_t n)
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }
 
+size_t gr_poke(uint64_t dst, const void *src, size_t n)
+{
+	struct iovec local = {(void *)src, n}, remote = {(void *)dst, n};
+	long pid = gr_pid();
+	long ret = GR_RAW(SYS_process_vm_writev, pid, &local, 1, &remote, 1, 0);
+	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
+}
+
 uint64_t gr_hash_word(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * 0xff51afd7ed558ccd;

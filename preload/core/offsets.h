@@ -10,6 +10,8 @@
 #define GR_FRAME 160     // sizeof(struct gr_regs)
 #define GR_LEVEL 0x4000  // engine stack for one entry; nested entries go below
 
-// a thread's block: pub and private fields, xsave area, engine stack
+// a thread's block: pub and private fields, xsave area, stack of the handlers, engine stack
 #define GR_BLOCK_XSAVE 0x2000
+#define GR_BLOCK_ALTSTACK 0x8000 // of the engine's handlers
+#define GR_ALTSTACK 0x8000
 #define GR_BLOCK_STACK 0x40000

@@ -14,6 +14,10 @@
 // Callee-saved registers, stack and resume address of a parked thread.
 struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
 
+// A siginfo_t as the kernel writes it, and an alternate stack as the program set it.
+struct gr_siginfo { uint64_t word[16]; };
+struct gr_altstack { uint64_t sp, size; uint32_t flags; };
+
 struct gr_thread {
 	struct gr_thread_pub pub;
 #define FIELD(type, name, doc) type name;

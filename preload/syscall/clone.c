@@ -12,6 +12,7 @@
 #include "../heap/heap.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
+#include "../signal/signal.h"
 #include "dispatch.h"
 
 struct clone3_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; };
@@ -28,6 +29,8 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	frame->rax = 0;
 	frame->rsp = stack;
 	child->fs_base = tls;
+	child->sigmask = call->self->sigmask;
+	child->altstack.flags = SS_DISABLE;
 	child->stack -= GR_LEVEL;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 	child->pub.shown = *frame;
@@ -82,6 +85,7 @@ void gr_thread_born(struct gr_thread *self)
 	gr_self = self;
 	self->pub.tid = gr_tid();
 	gr_sud_arm();
+	gr_signal_born(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		self->pub.recorded_tid = self->pub.tid;
 		adopt_heap(self, -1);
@@ -109,6 +113,7 @@ void gr_exit(struct gr_call *call)
 		GR_RAW(SYS_exit_group, call->arg[0]);
 	}
 	self->pub.ret_pc = 0;
+	gr_signal_exit(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
 		gr_heap_give(self->heap);
@@ -134,6 +139,7 @@ static void make_process(struct gr_call *call, uint64_t flags, uint64_t stack, u
 		call->result = GR_RAW(SYS_clone, flags & ~(uint64_t)CLONE_VM, 0, ptid, ctid, 0);
 		if (call->result == 0) {
 			gr_mode = GR_MODE_OFF;
+			gr_signal_forked(call->self);
 			if (stack)
 				call->frame->rsp = stack;
 			return;

@@ -20,11 +20,6 @@ void gr_map_log(struct gr_call *call, struct gr_event *ev, bool contents);
 long gr_map_again(struct gr_call *call, const struct gr_event *ev, bool contents);
 long gr_remap_again(struct gr_call *call, const struct gr_event *ev);
 
-// signal.c: executed in recording and replay alike.
-long gr_sigaction(struct gr_call *call);
-long gr_sigprocmask(struct gr_call *call);
-void gr_fault_init(void);
-
 // sud.c
 bool gr_sud_init(void);
 void gr_sud_arm(void);

@@ -21,6 +21,8 @@
 #define EFLAGS_RF 0x10000
 #define PERF_FD_MIN 900 // out of the way of the program's numbers
 
+void (*gr_points_foreign)(int sig, siginfo_t *info, void *context);
+
 static int events[GR_LIVE_THREADS * GR_WATCHES];
 static uint32_t open_events, armed;
 
@@ -216,10 +218,8 @@ static void trap(int sig, siginfo_t *info, void *context)
 		step(self, context);
 	} else if (info->si_code == GR_TRACER_BYE) {
 		return; // there was no tracer any more
-	} else { // the program's own: it has no handler on replay
-		const uint64_t dfl[4] = {0};
-		GR_RAW(SYS_rt_sigaction, sig, dfl, 0, 8);
-		GR_RAW(SYS_tgkill, gr_pid(), gr_tid(), sig);
+	} else {
+		gr_points_foreign(sig, info, context);
 	}
 }
 

@@ -1,0 +1,39 @@
+// The frame of a handler as the kernel lays it out on the program's stack.
+// Runs in: application threads, on the engine's stack; the engine's handlers.
+// May call: core, replay.
+// Owns: struct gr_context, the kernel's struct ucontext.
+#pragma once
+
+#include "action.h"
+
+struct gr_kstack { uint64_t sp; uint32_t flags, pad; uint64_t size; };
+
+// By the kernel's order of registers in a frame, which is that of <ucontext.h>.
+struct gr_context {
+	uint64_t flags, link;
+	struct gr_kstack stack;
+	uint64_t greg[23];
+	uint64_t fpstate; // 0: as the processor has it now
+	uint64_t reserved[8];
+	uint64_t mask;
+};
+
+// Learns from the kernel what it puts into a frame. Uses SIGTRAP.
+void gr_frame_init(void);
+
+// A context that stands where the frame goes on.
+struct gr_context gr_context_of(const struct gr_regs *regs);
+
+// Lays the frame down and goes on in the handler. The program gets `back` as its mask again when the handler returns;
+// meanwhile it has `during` and what the action adds.
+_Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
+			      const struct gr_sigact *act, uint64_t back, uint64_t during);
+
+// Goes on in the context, whose mask and alternate stack are the program's.
+_Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at);
+
+// mask.c: the mask that the kernel shall have for this thread; its own alternate stack.
+uint64_t gr_mask_kernel(const struct gr_thread *self);
+struct gr_kstack gr_altstack_engine(const struct gr_thread *self);
+void gr_altstack_restore(struct gr_thread *self, uint64_t rsp, const struct gr_kstack *stack);
+bool gr_altstack_usable(const struct gr_thread *self, uint64_t rsp);

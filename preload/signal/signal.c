@@ -1,0 +1,445 @@
+// Delivery: where a signal is held, and the operation at which it reaches the program's handler; see signal.h.
+// Runs in: application threads: gr_signal_arrive in whatever was interrupted, on the engine's alternate stack.
+// May call: core, log, replay.
+// Owns: the signal that each thread holds.
+#include "signal.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <time.h>
+#include <ucontext.h>
+
+#include "../core/guard.h"
+#include "../core/nolibc.h"
+#include "../core/ops.h"
+#include "../core/page.h"
+#include "../core/raw.h"
+#include "../log/log.h"
+#include "../replay/gate.h"
+#include "frame.h"
+#include "tick.h"
+
+// entry.S: the one instruction at which a thread waits for the world, and what stands around it.
+extern const char gr_wait_check[] __attribute__((visibility("hidden")));
+extern const char gr_wait_done[] __attribute__((visibility("hidden")));
+long gr_wait6(long nr, long a, long b, long c, long d, long e, long f, const uint32_t *held);
+
+static uint32_t held_by(const struct gr_thread *self)
+{
+	return __atomic_load_n(&self->held, __ATOMIC_RELAXED);
+}
+
+// ---------------------------------------------------------------- arrival
+// INVARIANT(no-wait-while-held): a signal that finds its thread between the check and the call, or in a call that the
+// kernel is about to issue again, ends the wait.
+static void end_wait(struct gr_context *at)
+{
+	uint64_t rip = at->greg[REG_RIP];
+	if (rip >= (uint64_t)gr_wait_check && rip < (uint64_t)gr_wait_done) {
+		at->greg[REG_RIP] = (uint64_t)gr_wait_done;
+		at->greg[REG_RAX] = GR_RESTART;
+	}
+}
+
+// INVARIANT(one-is-held): a thread holds one signal; until it is delivered, the kernel keeps all others that the program
+// handles, with its own rules about their order, about coalescing and about which thread takes them.
+void gr_signal_arrive(int sig, siginfo_t *info, void *context)
+{
+	struct gr_thread *self = gr_self;
+	struct gr_context *at = context;
+	struct gr_siginfo what;
+	memcpy(&what, info, sizeof what);
+	if (!self) // a thread that is being made: its maker's library blocks signals until it is complete
+		return;
+	bool program = self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP]);
+	if (gr_mode == GR_MODE_OFF && program) { // a child of the recorded process: nothing is recorded, nothing is held
+		struct gr_sigact act = gr_sigact_take(sig);
+		if (gr_sigact_runs(&act))
+			gr_frame_enter(self, at, sig, &what, &act, self->sigmask, self->sigmask);
+		if (!gr_sigact_ignores(&act, sig))
+			gr_sigact_default(sig, &what);
+		return;
+	}
+	end_wait(at);
+	at->mask |= gr_sigact_handled & ~GR_SIGNALS_KEPT;
+	if (self->held) {
+		gr_signal_requeue(sig, &what);
+		return;
+	}
+	self->held_info = what;
+	__atomic_store_n(&self->held, sig, __ATOMIC_RELAXED);
+	if (gr_mode == GR_MODE_RECORD)
+		gr_tick_arm(self, GR_TICK_PATIENCE, 0);
+}
+
+// ---------------------------------------------------------------- delivery
+// What the program was doing, by what both a recording and a replay know exactly.
+static uint32_t check_of(const struct gr_context *at)
+{
+	static const uint8_t kept[] = {REG_RBX, REG_RBP, REG_RSP, REG_R12, REG_R13, REG_R14, REG_R15};
+	uint64_t hash = GR_HASH_SEED;
+	for (unsigned i = 0; i < sizeof kept; i++)
+		hash = gr_hash_word(hash, at->greg[kept[i]]);
+	hash ^= hash >> 32;
+	return (uint32_t)hash ? (uint32_t)hash : 1;
+}
+
+static void show(struct gr_thread *self, const struct gr_context *at)
+{
+	struct gr_thread_pub *pub = &self->pub;
+	gr_show_context(self, at);
+	pub->op = GR_OP_SIGNAL;
+}
+
+// INVARIANT(nested-never): the engine's stack is as it was in front of the operation when a handler is entered, so a
+// handler may leave by siglongjmp.
+static void enter(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
+		  const struct gr_sigact *act, uint64_t during)
+{
+	self->stack += GR_LEVEL;
+	gr_frame_enter(self, at, sig, info, act, self->sigmask, during);
+}
+
+static uint32_t trimmed(const struct gr_siginfo *info)
+{
+	uint32_t len = sizeof *info;
+	while (len && !((const uint8_t *)info)[len - 1])
+		len--;
+	return len;
+}
+
+static struct gr_siginfo info_of(const struct gr_event *ev)
+{
+	struct gr_siginfo info = {{0}};
+	memcpy(&info, ev->data, ev->len < sizeof info ? ev->len : sizeof info);
+	return info;
+}
+
+// Returns when the held signal needs no handler any more, or is blocked by now.
+static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr_signal_point point, uint64_t during)
+{
+	int sig = self->held;
+	struct gr_siginfo info = self->held_info;
+	bool blocked = during & GR_BIT(sig);
+	__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
+	struct gr_sigact act = blocked ? gr_sigact_get(sig) : gr_sigact_take(sig);
+	if (!blocked && gr_sigact_runs(&act)) {
+		struct gr_event ev = {
+			.kind = GR_OP_SIGNAL, .nr = sig, .flags = point, .object = at->greg[REG_RIP], .check = check_of(at),
+			.data = (const uint8_t *)&info, .len = trimmed(&info),
+		};
+		show(self, at);
+		if (gr_mode == GR_MODE_RECORD)
+			gr_log(self, &ev);
+		enter(self, at, sig, &info, &act, during);
+	}
+	if (blocked)
+		gr_signal_requeue(sig, &info);
+	else if (!gr_sigact_ignores(&act, sig))
+		gr_sigact_default(sig, &info);
+	uint64_t mask = gr_mask_kernel(self);
+	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+}
+
+static void deliver_again(struct gr_thread *self, const struct gr_context *at, enum gr_signal_point point, uint64_t during)
+{
+	struct gr_event ev;
+	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_SIGNAL || ev.flags != point)
+		return;
+	int sig = ev.nr;
+	show(self, at);
+	gr_gate_next(self, GR_OP_SIGNAL, sig, at->greg[REG_RIP], &ev);
+	if (ev.check != check_of(at))
+		gr_gate_desync(self, &ev, GR_OP_SIGNAL, sig, at->greg[REG_RIP], "a signal in another state of the program");
+	struct gr_sigact act = sig > 0 && sig < GR_SIGNALS ? gr_sigact_take(sig) : (struct gr_sigact){0};
+	if (!gr_sigact_runs(&act))
+		gr_gate_desync(self, &ev, GR_OP_NONE, sig, 0, "a signal that the program does not handle here");
+	struct gr_siginfo info = info_of(&ev);
+	enter(self, at, sig, &info, &act, during);
+}
+
+void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
+{
+	if (gr_mode != GR_MODE_REPLAY && !held_by(self))
+		return;
+	struct gr_context at = gr_context_of(again);
+	if (gr_mode == GR_MODE_REPLAY)
+		deliver_again(self, &at, GR_SIGNAL_BEFORE, self->sigmask);
+	else
+		deliver(self, &at, GR_SIGNAL_BEFORE, self->sigmask);
+}
+
+void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary)
+{
+	if (gr_mode != GR_MODE_REPLAY && !held_by(self))
+		return;
+	struct gr_context at = gr_context_of(frame);
+	uint64_t during = temporary ? *temporary : self->sigmask;
+	if (gr_mode == GR_MODE_REPLAY)
+		deliver_again(self, &at, GR_SIGNAL_BEHIND, during);
+	else
+		deliver(self, &at, GR_SIGNAL_BEHIND, during);
+}
+
+_Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
+{
+	struct gr_context at = *(const struct gr_context *)frame->rsp;
+	if (gr_mode != GR_MODE_OFF) {
+		struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = SYS_rt_sigreturn + 1, .check = check_of(&at)};
+		struct gr_regs again = *frame;
+		gr_show_syscall(self, frame);
+		self->pub.state = GR_T_ENGINE;
+		self->pub.ret_pc = at.greg[REG_RIP];
+		again.rip = self->pub.shown.rip;
+		gr_signal_before(self, &again);
+		if (gr_mode == GR_MODE_RECORD) {
+			gr_log(self, &ev);
+		} else {
+			uint32_t check = ev.check;
+			gr_gate_next(self, GR_OP_SYS_START, SYS_rt_sigreturn + 1, 0, &ev);
+			if (ev.check != check)
+				gr_gate_desync(self, &ev, GR_OP_SYS_START, ev.nr, 0, "a handler that returns to another place");
+		}
+	}
+	self->sigmask = at.mask;
+	gr_altstack_restore(self, at.greg[REG_RSP], &at.stack);
+	if (held_by(self) && self->sigmask & GR_BIT(self->held)) {
+		struct gr_siginfo info = self->held_info;
+		int sig = self->held;
+		__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
+		gr_signal_requeue(sig, &info);
+	}
+	self->stack += GR_LEVEL;
+	gr_context_resume(self, &at);
+}
+
+// ---------------------------------------------------------------- waiting
+// signal(7): calls that a handler ends also where it was installed with SA_RESTART.
+static bool never_restarts(long nr, const uint64_t arg[6])
+{
+	switch (nr) {
+	case SYS_pause:
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case 441: // epoll_pwait2
+	case SYS_msgrcv:
+	case SYS_msgsnd:
+	case SYS_semop:
+	case SYS_semtimedop:
+		return true;
+	case SYS_futex: // with a timeout
+		return ((arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT || (arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET) && arg[3];
+	}
+	return false;
+}
+
+// A sleep that was ended before it began has all of its time left.
+static void tell_rest(long nr, const uint64_t arg[6])
+{
+	uint64_t from = 0, to = 0;
+	struct timespec rest;
+	if (nr == SYS_nanosleep)
+		from = arg[0], to = arg[1];
+	else if (nr == SYS_clock_nanosleep && !(arg[1] & TIMER_ABSTIME))
+		from = arg[2], to = arg[3];
+	if (to && gr_peek(&rest, from, sizeof rest) == sizeof rest)
+		gr_poke(to, &rest, sizeof rest);
+}
+
+// The call with the mask it brings, if any, less what must not be blocked.
+static long wait_once(long nr, const uint64_t a[6], const uint32_t *held)
+{
+	uint64_t b[6], mask, pair[2];
+	memcpy(b, a, sizeof b);
+	if (gr_signal_temporary(nr, a, &mask)) {
+		mask &= ~GR_SIGNALS_KEPT;
+		pair[0] = (uint64_t)&mask;
+		pair[1] = 8;
+		switch (nr) {
+		case SYS_rt_sigsuspend:
+			b[0] = (uint64_t)&mask;
+			break;
+		case SYS_ppoll:
+			b[3] = (uint64_t)&mask;
+			break;
+		case SYS_pselect6:
+			b[5] = (uint64_t)pair;
+			break;
+		default:
+			b[4] = (uint64_t)&mask;
+		}
+	}
+	return gr_wait6(nr, b[0], b[1], b[2], b[3], b[4], b[5], held);
+}
+
+// With a signal held already the call is issued nevertheless, since it need not wait at all: a timer ends it if it does.
+long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6])
+{
+	static const uint32_t none;
+	for (;;) {
+		bool kick = held_by(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
+		long ret = wait_once(nr, arg, kick ? &none : &self->held);
+		if (kick)
+			gr_tick_arm(self, 0, 0);
+		if (ret != GR_RESTART && ret != -EINTR)
+			return ret;
+		if (!held_by(self)) {
+			if (ret == -EINTR)
+				return ret;
+			continue;
+		}
+		struct gr_sigact act = gr_sigact_get(self->held);
+		if (!gr_sigact_runs(&act) && ret == GR_RESTART)
+			return GR_RESTART; // nothing will run, and the call begins anew
+		if (ret == -EINTR)
+			return ret;
+		if (!never_restarts(nr, arg) && act.flags & SA_RESTART)
+			return GR_RESTART;
+		tell_rest(nr, arg);
+		return -EINTR;
+	}
+}
+
+// From the timer, in whatever it interrupted.
+void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
+{
+	if (held_by(self))
+		end_wait(at);
+}
+
+// ---------------------------------------------------------------- faults
+bool gr_copy_recover(void *context) __attribute__((weak, visibility("hidden")));
+
+static void die(int sig, siginfo_t *info, bool own)
+{
+	const struct gr_sigact dfl = {0};
+	GR_RAW(SYS_rt_sigaction, sig, &dfl, 0, 8);
+	if (!own) {
+		struct gr_siginfo what;
+		memcpy(&what, info, sizeof what);
+		gr_signal_requeue(sig, &what);
+	}
+}
+
+// A fault of the program's own instruction recurs on replay by itself; the tick says when. One that nobody handles is the
+// thread's last operation: behind it the default action takes its course.
+static void fault_of_program(struct gr_thread *self, int sig, siginfo_t *info, struct gr_context *at)
+{
+	struct gr_siginfo what;
+	struct gr_sigact act = {0};
+	bool handled = !(self->sigmask & GR_BIT(sig));
+	if (handled) {
+		act = gr_sigact_take(sig);
+		handled = gr_sigact_runs(&act);
+	}
+	memcpy(&what, info, sizeof what);
+	if (gr_mode != GR_MODE_OFF) {
+		struct gr_event ev = {.kind = GR_OP_FAULT, .nr = sig, .object = (uint64_t)info->si_addr, .result = handled};
+		uint64_t object = ev.object;
+		gr_show_context(self, at);
+		self->pub.op = GR_OP_FAULT;
+		self->pub.state = GR_T_ENGINE;
+		self->pub.ret_pc = 0;
+		ev.data = handled ? (const uint8_t *)&what : NULL;
+		ev.len = handled ? trimmed(&what) : 0;
+		if (gr_mode == GR_MODE_RECORD) {
+			gr_log(self, &ev);
+		} else {
+			gr_gate_next(self, GR_OP_FAULT, sig, object, &ev);
+			if (ev.result != handled)
+				gr_gate_desync(self, &ev, GR_OP_FAULT, sig, object, "a fault that is handled otherwise");
+			what = handled ? info_of(&ev) : what;
+			if (!handled)
+				gr_gate_behind(self);
+		}
+	}
+	if (handled)
+		gr_frame_enter(self, at, sig, &what, &act, self->sigmask, self->sigmask);
+	die(sig, info, true);
+}
+
+static void fault(int sig, siginfo_t *info, void *context)
+{
+	struct gr_thread *self = gr_self;
+	struct gr_context *at = context;
+	bool own = info->si_code > 0;
+	if (own && gr_copy_recover && gr_copy_recover(context))
+		return;
+	if (self && own && self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP])) {
+		fault_of_program(self, sig, info, at);
+		return;
+	}
+	if (self && !own && gr_mode != GR_MODE_REPLAY) { // sent by somebody
+		struct gr_sigact act = gr_sigact_get(sig);
+		if (act.handler)
+			gr_signal_arrive(sig, info, context);
+		if (act.handler)
+			return;
+	}
+	die(sig, info, own);
+}
+
+void gr_signal_foreign(int sig, siginfo_t *info, void *context)
+{
+	fault(sig, info, context);
+}
+
+static void trap(int sig, siginfo_t *info, void *context)
+{
+	struct gr_thread *self = gr_self;
+	if (self && gr_tick_is(self, info))
+		gr_signal_tick(self, context);
+	else
+		fault(sig, info, context);
+}
+
+// ---------------------------------------------------------------- lives
+void gr_signal_born(struct gr_thread *self)
+{
+	const struct gr_kstack stack = gr_altstack_engine(self);
+	GR_RAW(SYS_sigaltstack, &stack, 0);
+}
+
+void gr_signal_forked(struct gr_thread *self)
+{
+	self->held = 0; // what is pending stays with the parent
+	self->timer = 0;
+	uint64_t mask = self->sigmask & ~GR_SIGNALS_KEPT;
+	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+}
+
+void gr_signal_exit(struct gr_thread *self)
+{
+	gr_tick_delete(self);
+}
+
+void gr_signal_init(struct gr_thread *self)
+{
+	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
+	uint64_t all_faults = 0, kept = GR_SIGNALS_KEPT;
+	for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
+		all_faults |= GR_BIT(faults[i]);
+	struct gr_sigact act = {
+		.handler = (uint64_t)fault,
+		.flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | GR_SA_RESTORER,
+		.restorer = (uint64_t)gr_restorer,
+		.mask = ~(GR_SIGNALS_KEPT | all_faults),
+	};
+	GR_RAW(SYS_rt_sigprocmask, SIG_UNBLOCK, &kept, &self->sigmask, 8);
+	self->altstack.flags = SS_DISABLE;
+	gr_signal_born(self);
+	gr_sigact_init();
+	gr_frame_init();
+	for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
+		GR_RAW(SYS_rt_sigaction, faults[i], &act, 0, 8);
+	act.handler = (uint64_t)trap;
+	GR_RAW(SYS_rt_sigaction, SIGTRAP, &act, 0, 8);
+}
