@@ -41,6 +41,9 @@ struct gr_thread *gr_thread_alloc(uint32_t index);
 struct gr_thread *gr_thread_by_index(uint32_t index);
 struct gr_thread *gr_thread_block(uint32_t block);
 
+// A kernel id as the recording had it: threads of a replay have others, and the C library hands them around.
+uint32_t gr_thread_recorded(uint32_t tid);
+
 // A block may be taken again once its thread is gone from the kernel.
 void gr_thread_release(struct gr_thread *t);
 

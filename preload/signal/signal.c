@@ -363,7 +363,7 @@ static void fault_of_program(struct gr_thread *self, int sig, siginfo_t *info, s
 	}
 	if (handled)
 		gr_frame_enter(self, at, sig, &what, &act, self->sigmask, self->sigmask);
-	die(sig, info, true);
+	die(sig, info, sig != SIGTRAP); // behind an int3 nothing recurs
 }
 
 static void fault(int sig, siginfo_t *info, void *context)
