@@ -18,6 +18,8 @@ struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
 struct gr_siginfo { uint64_t word[16]; };
 struct gr_altstack { uint64_t sp, size; uint32_t flags; };
 
+struct gr_within;
+
 struct gr_thread {
 	struct gr_thread_pub pub;
 #define FIELD(type, name, doc) type name;

@@ -76,7 +76,12 @@ static void save_vectors(uint64_t area, uint64_t from)
 {
 	uint32_t magic2 = MAGIC2;
 	memset((void *)area, 0, learnt.software.extended);
-	if (from)
+	if (from == GR_NO_VECTORS) {
+		// Behind a library function they are nobody's, and a replay has others than the recording had.
+		*(uint64_t *)(area + 512) = 3; // x87 and SSE, of which only the control words are set
+		__asm__ volatile("fnstcw (%0); stmxcsr 24(%0)" : : "r"(area) : "memory");
+		((uint32_t *)area)[7] = 0xffff;
+	} else if (from)
 		memcpy((void *)area, (const void *)from, learnt.software.size);
 	else
 		__asm__ volatile("xsave64 (%0)"
@@ -100,14 +105,34 @@ _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at)
 	gr_sigreturn((uint64_t)at);
 }
 
-_Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
-			      const struct gr_sigact *act, uint64_t back, uint64_t during)
+static uint64_t area_of(const struct gr_thread *self, const struct gr_context *at, const struct gr_sigact *act)
 {
 	uint64_t sp = at->greg[REG_RSP] - RED_ZONE;
 	if (act->flags & SA_ONSTACK && gr_altstack_usable(self, sp))
 		sp = self->altstack.sp + self->altstack.size;
-	uint64_t area = (sp - learnt.software.extended) & ~63ULL;
-	struct frame *frame = (struct frame *)(((area - sizeof *frame) & ~15ULL) - 8);
+	return (sp - learnt.software.extended) & ~63ULL;
+}
+
+static struct frame *frame_of(uint64_t area)
+{
+	return (struct frame *)(((area - sizeof(struct frame)) & ~15ULL) - 8);
+}
+
+uint64_t gr_frame_address(const struct gr_thread *self, const struct gr_context *at, const struct gr_sigact *act)
+{
+	return (uint64_t)&frame_of(area_of(self, at, act))->context;
+}
+
+uint64_t gr_frame_vectors(void)
+{
+	return learnt.software.extended;
+}
+
+_Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
+			      const struct gr_sigact *act, uint64_t back, uint64_t during)
+{
+	uint64_t area = area_of(self, at, act);
+	struct frame *frame = frame_of(area);
 	struct gr_context to = *at;
 
 	save_vectors(area, at->fpstate);

@@ -13,10 +13,12 @@ struct gr_context {
 	uint64_t flags, link;
 	struct gr_kstack stack;
 	uint64_t greg[23];
-	uint64_t fpstate; // 0: as the processor has it now
+	uint64_t fpstate; // 0: as the processor has it now; GR_NO_VECTORS: there is none
 	uint64_t reserved[8];
 	uint64_t mask;
 };
+
+#define GR_NO_VECTORS 1
 
 // Learns from the kernel what it puts into a frame. Uses SIGTRAP.
 void gr_frame_init(void);
@@ -29,6 +31,10 @@ struct gr_context gr_context_of(const struct gr_regs *regs);
 _Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
 			      const struct gr_sigact *act, uint64_t back, uint64_t during);
 
+// Where its context will stand, and how much vector state there is.
+uint64_t gr_frame_address(const struct gr_thread *self, const struct gr_context *at, const struct gr_sigact *act);
+uint64_t gr_frame_vectors(void);
+
 // Goes on in the context, whose mask and alternate stack are the program's.
 _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at);
 
@@ -36,4 +42,5 @@ _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at);
 uint64_t gr_mask_kernel(const struct gr_thread *self);
 struct gr_kstack gr_altstack_engine(const struct gr_thread *self);
 void gr_altstack_restore(struct gr_thread *self, uint64_t rsp, const struct gr_kstack *stack);
+bool gr_altstack_holds(const struct gr_thread *self, uint64_t rsp);
 bool gr_altstack_usable(const struct gr_thread *self, uint64_t rsp);

@@ -94,6 +94,11 @@ static bool is_on(const struct gr_thread *self, uint64_t rsp)
 	return !(alt->flags & AUTODISARM) && rsp > alt->sp && rsp - alt->sp <= alt->size;
 }
 
+bool gr_altstack_holds(const struct gr_thread *self, uint64_t rsp)
+{
+	return is_on(self, rsp);
+}
+
 bool gr_altstack_usable(const struct gr_thread *self, uint64_t rsp)
 {
 	return self->altstack.size && !is_on(self, rsp);

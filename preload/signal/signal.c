@@ -18,6 +18,7 @@
 #include "../replay/gate.h"
 #include "frame.h"
 #include "tick.h"
+#include "within.h"
 
 // entry.S: the one instruction at which a thread waits for the world, and what stands around it.
 extern const char gr_wait_check[] __attribute__((visibility("hidden")));
@@ -72,6 +73,8 @@ void gr_signal_arrive(int sig, siginfo_t *info, void *context)
 		gr_tick_arm(self, GR_TICK_PATIENCE, 0);
 }
 
+static long wait_once(long nr, const uint64_t a[6], const uint32_t *held);
+
 // ---------------------------------------------------------------- delivery
 // What the program was doing, by what both a recording and a replay know exactly.
 static uint32_t check_of(const struct gr_context *at)
@@ -94,8 +97,12 @@ static void show(struct gr_thread *self, const struct gr_context *at)
 // INVARIANT(nested-never): the engine's stack is as it was in front of the operation when a handler is entered, so a
 // handler may leave by siglongjmp.
 static void enter(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
-		  const struct gr_sigact *act, uint64_t during)
+		  const struct gr_sigact *act, enum gr_signal_point point, uint64_t during)
 {
+	if (point == GR_SIGNAL_WITHIN) {
+		gr_within_run(self, at, sig, info, act);
+		return;
+	}
 	self->stack += GR_LEVEL;
 	gr_frame_enter(self, at, sig, info, act, self->sigmask, during);
 }
@@ -131,7 +138,8 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 		show(self, at);
 		if (gr_mode == GR_MODE_RECORD)
 			gr_log(self, &ev);
-		enter(self, at, sig, &info, &act, during);
+		enter(self, at, sig, &info, &act, point, during);
+		return;
 	}
 	if (blocked)
 		gr_signal_requeue(sig, &info);
@@ -155,7 +163,7 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	if (!gr_sigact_runs(&act))
 		gr_gate_desync(self, &ev, GR_OP_NONE, sig, 0, "a signal that the program does not handle here");
 	struct gr_siginfo info = info_of(&ev);
-	enter(self, at, sig, &info, &act, during);
+	enter(self, at, sig, &info, &act, point, during);
 }
 
 void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
@@ -169,6 +177,66 @@ void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
 		deliver(self, &at, GR_SIGNAL_BEFORE, self->sigmask);
 }
 
+// The function is called again when the handler is done: its return address still stands where the call put it.
+void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64_t entry)
+{
+	struct gr_regs again = *frame;
+	gr_within_check(self, frame);
+	self->operation = frame;
+	again.rip = entry;
+	again.rsp -= 8;
+	gr_signal_before(self, &again);
+}
+
+void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame)
+{
+	if (gr_mode != GR_MODE_REPLAY && !held_by(self))
+		return;
+	struct gr_context at = gr_context_of(frame);
+	at.fpstate = GR_NO_VECTORS;
+	if (gr_mode == GR_MODE_REPLAY)
+		deliver_again(self, &at, GR_SIGNAL_BEHIND, self->sigmask);
+	else
+		deliver(self, &at, GR_SIGNAL_BEHIND, self->sigmask);
+}
+
+// The program as it is called the function that waits, with the result still open.
+static struct gr_context within_of(const struct gr_thread *self)
+{
+	struct gr_context at = gr_context_of(self->operation);
+	at.fpstate = GR_NO_VECTORS;
+	return at;
+}
+
+// From the gate, in front of a function's second event.
+static void within_again(struct gr_thread *self)
+{
+	struct gr_event ev;
+	struct gr_thread_pub pub = self->pub;
+	while (self->operation && gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_WITHIN) {
+		struct gr_context at = within_of(self);
+		deliver_again(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
+	}
+	self->pub.shown = pub.shown;
+	self->pub.ret_pc = pub.ret_pc;
+}
+
+long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6])
+{
+	for (;;) {
+		if (held_by(self) && self->operation) {
+			struct gr_thread_pub pub = self->pub;
+			struct gr_context at = within_of(self);
+			deliver(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
+			self->pub.shown = pub.shown;
+			self->pub.ret_pc = pub.ret_pc;
+		}
+		long ret = wait_once(nr, arg, &self->held);
+		if (ret != GR_RESTART)
+			return ret;
+	}
+}
+
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary)
 {
 	if (gr_mode != GR_MODE_REPLAY && !held_by(self))
@@ -179,6 +247,12 @@ void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const
 		deliver_again(self, &at, GR_SIGNAL_BEHIND, during);
 	else
 		deliver(self, &at, GR_SIGNAL_BEHIND, during);
+}
+
+void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame)
+{
+	gr_within_check(self, frame);
+	self->operation = NULL;
 }
 
 _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
@@ -209,6 +283,8 @@ _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 		__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
 		gr_signal_requeue(sig, &info);
 	}
+	if (gr_within_is(self, frame->rsp))
+		gr_within_back(self);
 	self->stack += GR_LEVEL;
 	gr_context_resume(self, &at);
 }
@@ -435,6 +511,7 @@ void gr_signal_init(struct gr_thread *self)
 	};
 	GR_RAW(SYS_rt_sigprocmask, SIG_UNBLOCK, &kept, &self->sigmask, 8);
 	self->altstack.flags = SS_DISABLE;
+	gr_gate_on_signal = within_again;
 	gr_signal_born(self);
 	gr_sigact_init();
 	gr_frame_init();

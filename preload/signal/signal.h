@@ -26,12 +26,20 @@ void gr_signal_born(struct gr_thread *self);
 void gr_signal_forked(struct gr_thread *self);
 void gr_signal_exit(struct gr_thread *self);
 
+// At an entry from the program: forgets handlers that left by siglongjmp from the middle of an operation.
+void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame);
+
 // In front of an operation. `again` are registers that make it happen anew. Does not return when a handler runs first.
 void gr_signal_before(struct gr_thread *self, const struct gr_regs *again);
 
 // At the end of an operation: the frame is ready to be left by. `temporary`: the mask of the call that was interrupted,
 // if it brought one. Does not return when a handler runs.
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary);
+
+// In front of a library function, at its end, and in the middle of it: a system call that it waits in.
+void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64_t entry);
+void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame);
+long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6]);
 
 // Issues a call that may wait, in such a way that every signal to this thread ends the wait. The result is the kernel's
 // or GR_RESTART.

@@ -42,18 +42,6 @@ long gr_op_take_mutex(struct gr_thread *self, enum gr_op op, uint64_t object, ui
 #include "../tables/wrappers.def"
 #undef WRAP
 
-// In front of an operation: the function is called again when the handler is done. Its return address still stands
-// where the call put it.
-static void signals_before(struct gr_thread *self, const struct gr_regs *frame, unsigned which)
-{
-	struct gr_regs again = *frame;
-	if (which == GR_WRAP_COUNT)
-		return;
-	again.rip = gr_wrap_entries[which];
-	again.rsp -= 8;
-	gr_signal_before(self, &again);
-}
-
 // From entry.S. The result goes where the ABI wants it; the frame's other registers are left as they came.
 void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 {
@@ -70,9 +58,11 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	}
 	gr_show_call(self, frame);
 	self->pub.state = GR_T_ENGINE;
-	signals_before(self, frame, which);
+	if (which < GR_WRAP_COUNT)
+		gr_signal_enter(self, frame, gr_wrap_entries[which]);
 	frame->rax = work[which](self, frame);
-	gr_signal_behind(self, frame, NULL);
+	gr_signal_leave(self, frame);
+	self->operation = NULL;
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
 	self->pub.state = GR_T_RUNNING;

@@ -51,10 +51,12 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	if (recording)
 		call->object = __atomic_fetch_add(&gr_ctl->threads, 1, __ATOMIC_RELAXED);
 	gr_call_start(call);
-	bool refused = !recording && gr_gate_peek(call->self, &ev) && ev.result < 0;
+	// Where the recording ends in the middle of the call, the thread exists if it came to an operation.
+	bool returned = !recording && gr_gate_peek(call->self, &ev);
+	bool refused = !recording && (returned ? ev.result < 0 : !gr_gate_has(call->object));
 	if (!refused) {
 		struct gr_thread *child = prepare(call, call->object, stack, flags, ctid, tls);
-		child->pub.recorded_tid = ev.result;
+		child->pub.recorded_tid = returned ? ev.result : 0;
 		call->result = gr_clone_thread(call->nr, a[0], a[1], a[2], a[3], a[4], child);
 		if (call->result < 0 && !recording)
 			gr_panic(call->self, GR_PANIC_DESYNC, "the kernel refuses a thread here (error %d)", -call->result, 0);

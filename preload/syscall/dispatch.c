@@ -402,9 +402,11 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		.arg = {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9},
 	};
 	if (self->nest) {
-		frame->rax = gr_call_kernel(&call);
+		bool waits = call.nr == SYS_futex && gr_mode == GR_MODE_RECORD;
+		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg) : gr_call_kernel(&call);
 		return;
 	}
+	gr_signal_check(self, frame);
 	if (call.nr == SYS_rt_sigreturn)
 		gr_signal_return(self, frame);
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;
