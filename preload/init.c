@@ -18,6 +18,7 @@
 #include "log/log.h"
 #include "replay/gate.h"
 #include "signal/signal.h"
+#include "signal/state.h"
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
 #include "watch/points.h"
@@ -130,7 +131,7 @@ static void on_command(struct gr_thread *self, enum gr_cmd cmd)
 __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char **envp)
 {
 	(void)argc;
-	(void)argv;
+	gr_state_stack_top = (uint64_t)argv;
 	const char *missing = gr_real_init();
 	if (!open_pages())
 		return false;

@@ -17,6 +17,7 @@
 #include "../log/log.h"
 #include "../replay/gate.h"
 #include "frame.h"
+#include "loop.h"
 #include "tick.h"
 #include "within.h"
 
@@ -69,8 +70,10 @@ void gr_signal_arrive(int sig, siginfo_t *info, void *context)
 	}
 	self->held_info = what;
 	__atomic_store_n(&self->held, sig, __ATOMIC_RELAXED);
-	if (gr_mode == GR_MODE_RECORD)
+	if (gr_mode == GR_MODE_RECORD) {
+		gr_loop_forget(self);
 		gr_tick_arm(self, GR_TICK_PATIENCE, 0);
+	}
 }
 
 static long wait_once(long nr, const uint64_t a[6], const uint32_t *held);
@@ -163,6 +166,7 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	if (!gr_sigact_runs(&act))
 		gr_gate_desync(self, &ev, GR_OP_NONE, sig, 0, "a signal that the program does not handle here");
 	struct gr_siginfo info = info_of(&ev);
+	gr_signal_seek(self);
 	enter(self, at, sig, &info, &act, point, during);
 }
 
@@ -195,7 +199,7 @@ void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame)
 	struct gr_context at = gr_context_of(frame);
 	at.fpstate = GR_NO_VECTORS;
 	if (gr_mode == GR_MODE_REPLAY)
-		deliver_again(self, &at, GR_SIGNAL_BEHIND, self->sigmask);
+		deliver_again(self, &at, GR_SIGNAL_BEHIND, self->sigmask), gr_signal_seek(self);
 	else
 		deliver(self, &at, GR_SIGNAL_BEHIND, self->sigmask);
 }
@@ -244,7 +248,7 @@ void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const
 	struct gr_context at = gr_context_of(frame);
 	uint64_t during = temporary ? *temporary : self->sigmask;
 	if (gr_mode == GR_MODE_REPLAY)
-		deliver_again(self, &at, GR_SIGNAL_BEHIND, during);
+		deliver_again(self, &at, GR_SIGNAL_BEHIND, during), gr_signal_seek(self);
 	else
 		deliver(self, &at, GR_SIGNAL_BEHIND, during);
 }
@@ -273,6 +277,7 @@ _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 			gr_gate_next(self, GR_OP_SYS_START, SYS_rt_sigreturn + 1, 0, &ev);
 			if (ev.check != check)
 				gr_gate_desync(self, &ev, GR_OP_SYS_START, ev.nr, 0, "a handler that returns to another place");
+			gr_signal_seek(self);
 		}
 	}
 	self->sigmask = at.mask;
@@ -384,11 +389,70 @@ long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6])
 	}
 }
 
-// From the timer, in whatever it interrupted.
-void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
+// ---------------------------------------------------------------- between two operations
+static bool in_program(const struct gr_thread *self, const struct gr_context *at)
 {
-	if (held_by(self))
-		end_wait(at);
+	return self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP]);
+}
+
+struct between { struct gr_siginfo info; struct gr_state state; };
+
+// From the timer of a recording, in whatever it interrupted.
+static void tick(struct gr_thread *self, struct gr_context *at)
+{
+	struct between data;
+	if (!held_by(self))
+		return;
+	end_wait(at);
+	if (!in_program(self, at) || !gr_loop_look(self, at, &data.state)) {
+		gr_tick_arm(self, GR_TICK_LOOK, 0);
+		return;
+	}
+	int sig = self->held;
+	struct gr_sigact act = gr_sigact_take(sig);
+	data.info = self->held_info;
+	__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
+	if (!gr_sigact_runs(&act) || self->sigmask & GR_BIT(sig)) { // since it came
+		gr_signal_requeue(sig, &data.info);
+		at->mask = gr_mask_kernel(self);
+		return;
+	}
+	struct gr_event ev = {
+		.kind = GR_OP_SIGNAL, .nr = sig, .flags = GR_SIGNAL_LOOP, .object = at->greg[REG_RIP], .check = check_of(at),
+		.data = (const uint8_t *)&data, .len = sizeof data,
+	};
+	show(self, at);
+	self->pub.state = GR_T_ENGINE;
+	gr_log(self, &ev);
+	at->greg[REG_EFL] &= ~0x10000ULL; // RF
+	gr_frame_enter(self, at, sig, &data.info, &act, self->sigmask, self->sigmask);
+}
+
+// At the end of an operation of a replay: is the next one a signal in the middle of the segment?
+void gr_signal_seek(struct gr_thread *self)
+{
+	struct gr_event ev;
+	if (gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_LOOP && ev.len == sizeof(struct between))
+		gr_loop_seek(self, ev.data + sizeof(struct gr_siginfo));
+}
+
+// From SIGTRAP of a replay: a tick or a pass of the search.
+static void look(struct gr_thread *self, const siginfo_t *info, struct gr_context *at)
+{
+	struct gr_event ev;
+	if (!gr_loop_there(self, info, at, in_program(self, at)))
+		return;
+	show(self, at);
+	self->pub.state = GR_T_ENGINE;
+	gr_gate_peek(self, &ev);
+	gr_gate_next(self, GR_OP_SIGNAL, ev.nr, at->greg[REG_RIP], &ev);
+	struct gr_sigact act = gr_sigact_take(ev.nr % GR_SIGNALS);
+	if (!gr_sigact_runs(&act))
+		gr_gate_desync(self, &ev, GR_OP_NONE, ev.nr, 0, "a signal that the program does not handle here");
+	const struct gr_siginfo siginfo = info_of(&ev);
+	gr_signal_seek(self);
+	at->greg[REG_EFL] &= ~0x10000ULL; // RF
+	gr_frame_enter(self, at, ev.nr, &siginfo, &act, self->sigmask, self->sigmask);
 }
 
 // ---------------------------------------------------------------- faults
@@ -435,6 +499,7 @@ static void fault_of_program(struct gr_thread *self, int sig, siginfo_t *info, s
 			what = handled ? info_of(&ev) : what;
 			if (!handled)
 				gr_gate_behind(self);
+			gr_signal_seek(self);
 		}
 	}
 	if (handled)
@@ -465,14 +530,19 @@ static void fault(int sig, siginfo_t *info, void *context)
 
 void gr_signal_foreign(int sig, siginfo_t *info, void *context)
 {
-	fault(sig, info, context);
+	struct gr_thread *self = gr_self;
+	bool search = sig == SIGTRAP && (info->si_code == SI_TIMER || info->si_code == 6); // TRAP_PERF
+	if (self && search && gr_mode == GR_MODE_REPLAY)
+		look(self, info, context);
+	else
+		fault(sig, info, context);
 }
 
 static void trap(int sig, siginfo_t *info, void *context)
 {
 	struct gr_thread *self = gr_self;
 	if (self && gr_tick_is(self, info))
-		gr_signal_tick(self, context);
+		tick(self, context);
 	else
 		fault(sig, info, context);
 }
@@ -481,6 +551,7 @@ static void trap(int sig, siginfo_t *info, void *context)
 void gr_signal_born(struct gr_thread *self)
 {
 	const struct gr_kstack stack = gr_altstack_engine(self);
+	self->timer = 0;
 	GR_RAW(SYS_sigaltstack, &stack, 0);
 }
 

@@ -41,6 +41,9 @@ void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64
 void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame);
 long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6]);
 
+// Replaying, on the way back to the program: finds out whether a signal was delivered before the next operation.
+void gr_signal_seek(struct gr_thread *self);
+
 // Issues a call that may wait, in such a way that every signal to this thread ends the wait. The result is the kernel's
 // or GR_RESTART.
 long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6]);

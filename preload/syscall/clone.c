@@ -99,6 +99,7 @@ void gr_thread_born(struct gr_thread *self)
 		gr_gate_on_born(self);
 		gr_gate_next(self, GR_OP_START, 0, 0, &ev);
 		adopt_heap(self, ev.object - 1);
+		gr_signal_seek(self);
 		gr_gate_out(self, (struct gr_regs *)(self->stack + GR_LEVEL) - 1);
 	}
 	self->pub.state = GR_T_RUNNING;

@@ -209,6 +209,10 @@ static void trap(int sig, siginfo_t *info, void *context)
 	struct gr_thread *self = gr_self;
 	if (info->si_code == 6) { // TRAP_PERF; glibc before 2.36 has no name for what follows si_addr
 		uint64_t data = *(const uint64_t *)((const char *)info + 24);
+		if (data == GR_POINTS_FOREIGN) {
+			gr_points_foreign(sig, info, context);
+			return;
+		}
 		if (!(data & GR_TRACER_HITS))
 			hit(self, data % GR_WATCHES, context);
 		for (uint32_t i = 0; data & GR_TRACER_HITS && i < GR_WATCHES; i++)
