@@ -26,7 +26,7 @@
 #define PAGE 4096ULL
 #define SCRATCH_ADDR 0x298000000000 // above the windows of syscall/memory.c
 #define SCRATCH_SIZE 0x10000000ULL
-#define LOOKS 8
+#define LOOKS 14           // a word of noise rises in all of them once in a billion
 #define CHANGED 64        // pages that are looked at
 #define STRETCH 40000     // ns before the moment from which every pass is looked at
 #define PROBE 500         // passes after which it is known how many more there will be ...
@@ -110,7 +110,7 @@ static void choose(const struct scratch *s, struct gr_state *ret)
 	uint64_t best = 0;
 	ret->pilot = 0;
 	for (int i = 0; i < 16; i++)
-		if (s->register_may[i] && i != REG_RSP && s->register_delta[i] > best && s->register_delta[i] < 1ULL << 48) {
+		if (s->register_may[i] && i != REG_RSP && s->register_delta[i] > best && s->register_delta[i] < 1ULL << 60) {
 			best = s->register_delta[i];
 			ret->pilot = i + 1;
 			ret->pilot_value = s->registers[i];
@@ -118,7 +118,7 @@ static void choose(const struct scratch *s, struct gr_state *ret)
 		}
 	for (uint32_t i = 0; i < s->changed; i++)
 		for (uint32_t w = 0; w < PAGE / 8; w++)
-			if (s->may[i][w] && s->delta[i][w] > best && s->delta[i][w] < 1ULL << 48) {
+			if (s->may[i][w] && s->delta[i][w] > best && s->delta[i][w] < 1ULL << 60) {
 				best = s->delta[i][w];
 				ret->pilot = s->page[i] + 8 * w;
 				ret->pilot_value = s->word[i][w];
@@ -271,7 +271,7 @@ static void check_passed(struct gr_thread *self, const struct gr_context *at, ui
 		lost(self, at, "a signal in the middle of a computation, whose place was passed");
 }
 
-// INVARIANT(halfway-at-most): the next look is halfway to the moment, so a timer that comes late does not miss it.
+// INVARIANT(never-all-the-way): the next look is a quarter of the way to the moment, so a timer that comes late does not miss it.
 static void tick(struct gr_thread *self, const struct gr_context *at)
 {
 	uint64_t value, time = now();
@@ -296,7 +296,7 @@ static void tick(struct gr_thread *self, const struct gr_context *at)
 			open_breakpoint(self);
 			return;
 		}
-		next = rest / 2;
+		next = rest / 4;
 		if (next > 20 * FIRST_TICK)
 			next = 20 * FIRST_TICK; // the pace may change
 	}

@@ -230,7 +230,7 @@ static void trap(int sig, siginfo_t *info, void *context)
 void gr_points_init(void)
 {
 	const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
-		trap, SA_SIGINFO | SA_NODEFER | 0x04000000, gr_restorer, 0,
+		trap, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | 0x04000000, gr_restorer, 0,
 	};
 	GR_RAW(SYS_rt_sigaction, SIGTRAP, &action, 0, 8);
 	gr_gate_on_born = gr_points_born;
