@@ -21,6 +21,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../replay/gate.h"
+#include "origin.h"
 #include "tick.h"
 
 #define PAGE 4096ULL
@@ -33,6 +34,7 @@
 #define FEW_PASSES 100000 // ... and more than these are left to the timer again
 #define FIRST_TICK 200000
 #define SHORT_TICK 15000
+#define MANY_ATTEMPTS 12
 #define MANY_PASSES 3000000
 #define MANY_LOOKS 2000   // passes with equal registers and other memory
 #define SIGTRAP_PERF 6
@@ -184,6 +186,9 @@ static struct {
 	uint64_t pace;        // the fastest that the pilot was lately seen to move, in steps of a millisecond
 	uint64_t probe;       // the pilot when the breakpoint was opened
 	uint32_t again;       // passes since
+	uint64_t stretch;     // STRETCH, longer at each attempt
+	uint32_t attempts;
+	bool seen_closer;     // the pilot was seen on its way
 	uint32_t passes, looks;
 	uint64_t cpus[16]; // where the thread may run, while it is kept on one
 	long cpus_len;
@@ -226,6 +231,13 @@ static void stay_no_longer(void)
 	seek.cpus_len = 0;
 }
 
+static void close_breakpoint(void)
+{
+	if (seek.fd)
+		GR_RAW(SYS_close, seek.fd - 1);
+	seek.fd = 0;
+}
+
 static void open_breakpoint(struct gr_thread *self)
 {
 	struct perf_event_attr attr = {
@@ -254,6 +266,7 @@ void gr_loop_seek(struct gr_thread *self, const void *state)
 	memset(&seek, 0, sizeof seek);
 	memcpy(&seek.state, state, sizeof seek.state);
 	seek.on = true;
+	seek.stretch = STRETCH;
 	if (seek.state.pilot)
 		stay();
 	if (!seek.state.pilot || !gr_tick_arm(self, FIRST_TICK, 0))
@@ -265,15 +278,22 @@ static uint64_t distance(uint64_t value)
 	return seek.state.falls ? value - seek.state.pilot_value : seek.state.pilot_value - value;
 }
 
-static void check_passed(struct gr_thread *self, const struct gr_context *at, uint64_t value)
+// A timer that came much too late: once more from where the search began, with a longer last stretch.
+static void passed(struct gr_thread *self, struct gr_context *at)
 {
-	if ((int64_t)distance(value) < 0)
+	if (++seek.attempts == MANY_ATTEMPTS || !gr_origin_return(self, at))
 		lost(self, at, "a signal in the middle of a computation, whose place was passed");
+	close_breakpoint();
+	seek.time = seek.pace = 0;
+	seek.stretch += seek.stretch / 2;
+	stay();
+	gr_tick_arm(self, FIRST_TICK, 0);
 }
 
 // INVARIANT(never-all-the-way): the next look is a quarter of the way to the moment, so a timer that comes late does not miss it.
-static void tick(struct gr_thread *self, const struct gr_context *at)
+static void tick(struct gr_thread *self, struct gr_context *at)
 {
+	gr_origin_keep(self, at);
 	uint64_t value, time = now();
 	if (!gr_state_pilot(at, seek.state.pilot, &value)) {
 		gr_tick_arm(self, FIRST_TICK, 0);
@@ -281,18 +301,21 @@ static void tick(struct gr_thread *self, const struct gr_context *at)
 	}
 	uint64_t left = distance(value);
 	bool comes_closer = seek.time && (seek.state.falls ? value < seek.value : value > seek.value);
-	if (seek.time && comes_closer)
-		check_passed(self, at, value);
+	if (comes_closer && (int64_t)left < 0) {
+		passed(self, at);
+		return;
+	}
 	// Before its own loop the pilot may hold anything: then only time passes.
 	uint64_t next = seek.passes ? SHORT_TICK : FIRST_TICK;
 	if (comes_closer) {
+		seek.seen_closer = true;
 		uint64_t step = seek.state.falls ? seek.value - value : value - seek.value;
 		uint64_t took = time > seek.time ? time - seek.time : 1;
 		uint64_t pace = (uint64_t)((__uint128_t)step * 1000000 / took);
 		seek.pace -= seek.pace / 4;
 		seek.pace = pace > seek.pace ? pace : seek.pace ? seek.pace : 1;
 		uint64_t rest = (uint64_t)((__uint128_t)left * 1000000 / seek.pace);
-		if (rest < STRETCH) {
+		if (rest < seek.stretch) {
 			open_breakpoint(self);
 			return;
 		}
@@ -315,14 +338,13 @@ static void probe(struct gr_thread *self, uint64_t value)
 	uint64_t step = seek.state.falls ? seek.probe - value : value - seek.probe;
 	if (seek.again <= PROBE || (int64_t)step < 0 || distance(value) / (step + 1) < FEW_PASSES / PROBE)
 		return;
-	GR_RAW(SYS_close, seek.fd - 1);
-	seek.fd = 0;
+	close_breakpoint();
 	seek.time = seek.pace = 0;
 	stay();
 	gr_tick_arm(self, SHORT_TICK, 0);
 }
 
-bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, const struct gr_context *at, bool in_program)
+bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program)
 {
 	uint64_t value;
 	if (!seek.on)
@@ -337,13 +359,18 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, const struct g
 	if (!in_program || info->si_code != SIGTRAP_PERF || *(const uint64_t *)((const char *)info + 24) != SEEK_MARK)
 		return false;
 	if (gr_state_is(self, at, &seek.state, &seek.looks)) {
-		GR_RAW(SYS_close, seek.fd - 1);
+		close_breakpoint();
+		gr_origin_drop();
 		seek.on = false;
 		return true;
 	}
 	if (seek.state.pilot && gr_state_pilot(at, seek.state.pilot, &value)) {
-		if (seek.passes)
-			check_passed(self, at, value);
+		if ((int64_t)distance(value) < 0 && seek.again) // the pass before was in front of it
+			lost(self, at, "a signal in the middle of a computation, whose place was not found");
+		if ((int64_t)distance(value) < 0 && seek.seen_closer) {
+			passed(self, at);
+			return false;
+		}
 		probe(self, value);
 	}
 	if (++seek.passes == MANY_PASSES || seek.looks == MANY_LOOKS)

@@ -15,4 +15,4 @@ void gr_loop_forget(struct gr_thread *self);
 void gr_loop_seek(struct gr_thread *self, const void *state);
 
 // Replaying, from SIGTRAP in the program's code: true when the thread is there.
-bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, const struct gr_context *at, bool in_program);
+bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program);

@@ -11,7 +11,7 @@
 #include "../core/raw.h"
 
 #define PAGE 4096ULL
-#define MOST (256ULL << 20) // a larger mapping is left out
+#define MOST (1ULL << 30) // a larger mapping is left out
 #define EFLAGS_OF_DEBUGGING 0x10100ULL // RF and TF
 #define RED_ZONE 128
 
