@@ -27,7 +27,8 @@
 #define PAGE 4096ULL
 #define SCRATCH_ADDR 0x298000000000 // above the windows of syscall/memory.c
 #define SCRATCH_SIZE 0x10000000ULL
-#define LOOKS 14           // a word of noise rises in all of them once in a billion
+#define LOOKS 12           // a word of noise rises in all of them once in many millions
+#define LONGEST_STEP (1ULL << 60)
 #define CHANGED 64        // pages that are looked at
 #define STRETCH 40000     // ns before the moment from which every pass is looked at
 #define PROBE 500         // passes after which it is known how many more there will be ...
@@ -91,8 +92,8 @@ static void second_look(void *arg, uint64_t from, uint64_t to)
 static void compare(uint64_t *was, uint64_t now, uint8_t *may, uint64_t *delta)
 {
 	int64_t step = (int64_t)(now - *was);
-	*may &= step > 0 ? 1 : step < 0 ? 2 : 0;
 	*delta = step < 0 ? -(uint64_t)step : (uint64_t)step;
+	*may &= *delta >= LONGEST_STEP ? 0 : step > 0 ? 1 : step < 0 ? 2 : 0; // noise wraps around
 	*was = now;
 }
 
@@ -112,7 +113,7 @@ static void choose(const struct scratch *s, struct gr_state *ret)
 	uint64_t best = 0;
 	ret->pilot = 0;
 	for (int i = 0; i < 16; i++)
-		if (s->register_may[i] && i != REG_RSP && s->register_delta[i] > best && s->register_delta[i] < 1ULL << 60) {
+		if (s->register_may[i] && i != REG_RSP && s->register_delta[i] > best) {
 			best = s->register_delta[i];
 			ret->pilot = i + 1;
 			ret->pilot_value = s->registers[i];
@@ -120,7 +121,7 @@ static void choose(const struct scratch *s, struct gr_state *ret)
 		}
 	for (uint32_t i = 0; i < s->changed; i++)
 		for (uint32_t w = 0; w < PAGE / 8; w++)
-			if (s->may[i][w] && s->delta[i][w] > best && s->delta[i][w] < 1ULL << 60) {
+			if (s->may[i][w] && s->delta[i][w] > best) {
 				best = s->delta[i][w];
 				ret->pilot = s->page[i] + 8 * w;
 				ret->pilot_value = s->word[i][w];
