@@ -10,6 +10,7 @@
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
+#include "../log/codec.h"
 #include "../replay/gate.h"
 
 #define MAGIC2 0x46505845u
@@ -157,4 +158,25 @@ _Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *a
 	to.greg[REG_EFL] &= ~(uint64_t)(EFLAGS_DF | EFLAGS_RF | EFLAGS_TF);
 	self->pub.ret_pc = act->handler;
 	gr_context_resume(self, &to);
+}
+
+// ---------------------------------------------------------------- what goes into events
+uint32_t gr_siginfo_length(const struct gr_siginfo *info)
+{
+	uint32_t len = sizeof *info;
+	while (len && !((const uint8_t *)info)[len - 1])
+		len--;
+	return len;
+}
+
+struct gr_siginfo gr_siginfo_of(const struct gr_event *ev)
+{
+	struct gr_siginfo info = {{0}};
+	memcpy(&info, ev->data, ev->len < sizeof info ? ev->len : sizeof info);
+	return info;
+}
+
+bool gr_context_is_program(const struct gr_thread *self, const struct gr_context *at)
+{
+	return self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP]);
 }

@@ -44,3 +44,36 @@ struct gr_kstack gr_altstack_engine(const struct gr_thread *self);
 void gr_altstack_restore(struct gr_thread *self, uint64_t rsp, const struct gr_kstack *stack);
 bool gr_altstack_holds(const struct gr_thread *self, uint64_t rsp);
 bool gr_altstack_usable(const struct gr_thread *self, uint64_t rsp);
+
+// What goes into events: a siginfo without the zeros at its end.
+struct gr_event;
+uint32_t gr_siginfo_length(const struct gr_siginfo *info);
+struct gr_siginfo gr_siginfo_of(const struct gr_event *ev);
+
+// Is this the program's code, and no operation under way?
+bool gr_context_is_program(const struct gr_thread *self, const struct gr_context *at);
+
+static inline uint32_t gr_signal_held(const struct gr_thread *self)
+{
+	return __atomic_load_n(&self->held, __ATOMIC_RELAXED);
+}
+
+// signal.c: from SIGTRAP of a recording, of a replay; from the gate in front of a function's next event.
+void gr_signal_tick(struct gr_thread *self, struct gr_context *at);
+void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_context *at);
+void gr_signal_within(struct gr_thread *self);
+
+// wait.c: the call, unless *held is set, with the mask it brings less what must not be blocked.
+long gr_wait_once(long nr, const uint64_t arg[6], const uint32_t *held);
+
+// within.c
+// Runs the handler and returns when it has. Does not return when the handler leaves by siglongjmp.
+void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
+		   const struct gr_sigact *act);
+
+// Is this the frame of a handler that comes back to the engine?
+bool gr_within_is(const struct gr_thread *self, uint64_t context);
+_Noreturn void gr_within_back(struct gr_thread *self);
+
+// At an entry from the program: forgets handlers that will not come back.
+void gr_within_check(struct gr_thread *self, const struct gr_regs *frame);

@@ -21,8 +21,6 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../replay/gate.h"
-#include "origin.h"
-#include "tick.h"
 
 #define PAGE 4096ULL
 #define SCRATCH_ADDR 0x298000000000 // above the windows of syscall/memory.c
@@ -294,7 +292,7 @@ static void passed(struct gr_thread *self, struct gr_context *at)
 // INVARIANT(never-all-the-way): the next look is a quarter of the way to the moment, so a timer that comes late does not miss it.
 static void tick(struct gr_thread *self, struct gr_context *at)
 {
-	gr_origin_keep(self, at);
+	gr_origin_keep(at);
 	uint64_t value, time = now();
 	if (!gr_state_pilot(at, seek.state.pilot, &value)) {
 		gr_tick_arm(self, FIRST_TICK, 0);

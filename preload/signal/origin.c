@@ -1,8 +1,8 @@
-// A copy of the process, to read its memory back from; see origin.h.
+// A copy of the process, to read its memory back from; see loop.h.
 // Runs in: the engine's handlers of a replay, on their stack; the copy.
 // May call: core.
 // Owns: the copy and the registers that belong to it.
-#include "origin.h"
+#include "loop.h"
 
 #include <sys/prctl.h>
 #include <sys/uio.h>
@@ -19,18 +19,6 @@ static struct {
 	uint8_t vectors[VECTORS];
 } origin;
 
-static bool is_alone(const struct gr_thread *self)
-{
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
-		const struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state == GR_T_FREE && !t->pub.tid)
-			return true; // nobody was ever here or behind
-		if (t != self && t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
-			return false;
-	}
-	return true;
-}
-
 // INVARIANT(no-copy-outlives-its-server): the kernel ends the copy with the process that made it.
 static _Noreturn void sleep_for(long parent)
 {
@@ -41,10 +29,11 @@ static _Noreturn void sleep_for(long parent)
 		GR_RAW(SYS_exit_group, 0);
 }
 
-void gr_origin_keep(struct gr_thread *self, const struct gr_context *at)
+// Other threads stand at the gate meanwhile, so all memory is of one moment.
+void gr_origin_keep(const struct gr_context *at)
 {
 	long parent = gr_pid();
-	if (origin.pid || !is_alone(self) || gr_frame_vectors() > VECTORS)
+	if (origin.pid || gr_frame_vectors() > VECTORS)
 		return;
 	origin.context = *at;
 	memcpy(origin.vectors, (const void *)at->fpstate, gr_frame_vectors());

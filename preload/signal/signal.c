@@ -5,8 +5,6 @@
 #include "signal.h"
 
 #include <errno.h>
-#include <linux/futex.h>
-#include <time.h>
 #include <ucontext.h>
 
 #include "../core/guard.h"
@@ -18,18 +16,10 @@
 #include "../replay/gate.h"
 #include "frame.h"
 #include "loop.h"
-#include "tick.h"
-#include "within.h"
 
 // entry.S: the one instruction at which a thread waits for the world, and what stands around it.
 extern const char gr_wait_check[] __attribute__((visibility("hidden")));
 extern const char gr_wait_done[] __attribute__((visibility("hidden")));
-long gr_wait6(long nr, long a, long b, long c, long d, long e, long f, const uint32_t *held);
-
-static uint32_t held_by(const struct gr_thread *self)
-{
-	return __atomic_load_n(&self->held, __ATOMIC_RELAXED);
-}
 
 // ---------------------------------------------------------------- arrival
 // INVARIANT(no-wait-while-held): a signal that finds its thread between the check and the call, or in a call that the
@@ -76,8 +66,6 @@ void gr_signal_arrive(int sig, siginfo_t *info, void *context)
 	}
 }
 
-static long wait_once(long nr, const uint64_t a[6], const uint32_t *held);
-
 // ---------------------------------------------------------------- delivery
 // What the program was doing, by what both a recording and a replay know exactly.
 static uint32_t check_of(const struct gr_context *at)
@@ -110,21 +98,6 @@ static void enter(struct gr_thread *self, const struct gr_context *at, int sig, 
 	gr_frame_enter(self, at, sig, info, act, self->sigmask, during);
 }
 
-static uint32_t trimmed(const struct gr_siginfo *info)
-{
-	uint32_t len = sizeof *info;
-	while (len && !((const uint8_t *)info)[len - 1])
-		len--;
-	return len;
-}
-
-static struct gr_siginfo info_of(const struct gr_event *ev)
-{
-	struct gr_siginfo info = {{0}};
-	memcpy(&info, ev->data, ev->len < sizeof info ? ev->len : sizeof info);
-	return info;
-}
-
 // Returns when the held signal needs no handler any more, or is blocked by now.
 static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr_signal_point point, uint64_t during)
 {
@@ -136,7 +109,7 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 	if (!blocked && gr_sigact_runs(&act)) {
 		struct gr_event ev = {
 			.kind = GR_OP_SIGNAL, .nr = sig, .flags = point, .object = at->greg[REG_RIP], .check = check_of(at),
-			.data = (const uint8_t *)&info, .len = trimmed(&info),
+			.data = (const uint8_t *)&info, .len = gr_siginfo_length(&info),
 		};
 		show(self, at);
 		if (gr_mode == GR_MODE_RECORD)
@@ -165,14 +138,14 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	struct gr_sigact act = sig > 0 && sig < GR_SIGNALS ? gr_sigact_take(sig) : (struct gr_sigact){0};
 	if (!gr_sigact_runs(&act))
 		gr_gate_desync(self, &ev, GR_OP_NONE, sig, 0, "a signal that the program does not handle here");
-	struct gr_siginfo info = info_of(&ev);
+	struct gr_siginfo info = gr_siginfo_of(&ev);
 	gr_signal_seek(self);
 	enter(self, at, sig, &info, &act, point, during);
 }
 
 void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
 {
-	if (gr_mode != GR_MODE_REPLAY && !held_by(self))
+	if (gr_mode != GR_MODE_REPLAY && !gr_signal_held(self))
 		return;
 	struct gr_context at = gr_context_of(again);
 	if (gr_mode == GR_MODE_REPLAY)
@@ -194,7 +167,7 @@ void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64
 
 void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame)
 {
-	if (gr_mode != GR_MODE_REPLAY && !held_by(self))
+	if (gr_mode != GR_MODE_REPLAY && !gr_signal_held(self))
 		return;
 	struct gr_context at = gr_context_of(frame);
 	at.fpstate = GR_NO_VECTORS;
@@ -213,7 +186,7 @@ static struct gr_context within_of(const struct gr_thread *self)
 }
 
 // From the gate, in front of a function's second event.
-static void within_again(struct gr_thread *self)
+void gr_signal_within(struct gr_thread *self)
 {
 	struct gr_event ev;
 	struct gr_thread_pub pub = self->pub;
@@ -228,14 +201,14 @@ static void within_again(struct gr_thread *self)
 long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6])
 {
 	for (;;) {
-		if (held_by(self) && self->operation) {
+		if (gr_signal_held(self) && self->operation) {
 			struct gr_thread_pub pub = self->pub;
 			struct gr_context at = within_of(self);
 			deliver(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
 			self->pub.shown = pub.shown;
 			self->pub.ret_pc = pub.ret_pc;
 		}
-		long ret = wait_once(nr, arg, &self->held);
+		long ret = gr_wait_once(nr, arg, &self->held);
 		if (ret != GR_RESTART)
 			return ret;
 	}
@@ -243,7 +216,7 @@ long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6
 
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary)
 {
-	if (gr_mode != GR_MODE_REPLAY && !held_by(self))
+	if (gr_mode != GR_MODE_REPLAY && !gr_signal_held(self))
 		return;
 	struct gr_context at = gr_context_of(frame);
 	uint64_t during = temporary ? *temporary : self->sigmask;
@@ -282,7 +255,7 @@ _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 	}
 	self->sigmask = at.mask;
 	gr_altstack_restore(self, at.greg[REG_RSP], &at.stack);
-	if (held_by(self) && self->sigmask & GR_BIT(self->held)) {
+	if (gr_signal_held(self) && self->sigmask & GR_BIT(self->held)) {
 		struct gr_siginfo info = self->held_info;
 		int sig = self->held;
 		__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
@@ -294,117 +267,17 @@ _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 	gr_context_resume(self, &at);
 }
 
-// ---------------------------------------------------------------- waiting
-// signal(7): calls that a handler ends also where it was installed with SA_RESTART.
-static bool never_restarts(long nr, const uint64_t arg[6])
-{
-	switch (nr) {
-	case SYS_pause:
-	case SYS_rt_sigsuspend:
-	case SYS_rt_sigtimedwait:
-	case SYS_nanosleep:
-	case SYS_clock_nanosleep:
-	case SYS_poll:
-	case SYS_ppoll:
-	case SYS_select:
-	case SYS_pselect6:
-	case SYS_epoll_wait:
-	case SYS_epoll_pwait:
-	case 441: // epoll_pwait2
-	case SYS_msgrcv:
-	case SYS_msgsnd:
-	case SYS_semop:
-	case SYS_semtimedop:
-		return true;
-	case SYS_futex: // with a timeout
-		return ((arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT || (arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET) && arg[3];
-	}
-	return false;
-}
-
-// A sleep that was ended before it began has all of its time left.
-static void tell_rest(long nr, const uint64_t arg[6])
-{
-	uint64_t from = 0, to = 0;
-	struct timespec rest;
-	if (nr == SYS_nanosleep)
-		from = arg[0], to = arg[1];
-	else if (nr == SYS_clock_nanosleep && !(arg[1] & TIMER_ABSTIME))
-		from = arg[2], to = arg[3];
-	if (to && gr_peek(&rest, from, sizeof rest) == sizeof rest)
-		gr_poke(to, &rest, sizeof rest);
-}
-
-// The call with the mask it brings, if any, less what must not be blocked.
-static long wait_once(long nr, const uint64_t a[6], const uint32_t *held)
-{
-	uint64_t b[6], mask, pair[2];
-	memcpy(b, a, sizeof b);
-	if (gr_signal_temporary(nr, a, &mask)) {
-		mask &= ~GR_SIGNALS_KEPT;
-		pair[0] = (uint64_t)&mask;
-		pair[1] = 8;
-		switch (nr) {
-		case SYS_rt_sigsuspend:
-			b[0] = (uint64_t)&mask;
-			break;
-		case SYS_ppoll:
-			b[3] = (uint64_t)&mask;
-			break;
-		case SYS_pselect6:
-			b[5] = (uint64_t)pair;
-			break;
-		default:
-			b[4] = (uint64_t)&mask;
-		}
-	}
-	return gr_wait6(nr, b[0], b[1], b[2], b[3], b[4], b[5], held);
-}
-
-// With a signal held already the call is issued nevertheless, since it need not wait at all: a timer ends it if it does.
-long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6])
-{
-	static const uint32_t none;
-	for (;;) {
-		bool kick = held_by(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
-		long ret = wait_once(nr, arg, kick ? &none : &self->held);
-		if (kick)
-			gr_tick_arm(self, 0, 0);
-		if (ret != GR_RESTART && ret != -EINTR)
-			return ret;
-		if (!held_by(self)) {
-			if (ret == -EINTR)
-				return ret;
-			continue;
-		}
-		struct gr_sigact act = gr_sigact_get(self->held);
-		if (!gr_sigact_runs(&act) && ret == GR_RESTART)
-			return GR_RESTART; // nothing will run, and the call begins anew
-		if (ret == -EINTR)
-			return ret;
-		if (!never_restarts(nr, arg) && act.flags & SA_RESTART)
-			return GR_RESTART;
-		tell_rest(nr, arg);
-		return -EINTR;
-	}
-}
-
 // ---------------------------------------------------------------- between two operations
-static bool in_program(const struct gr_thread *self, const struct gr_context *at)
-{
-	return self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP]);
-}
-
 struct between { struct gr_siginfo info; struct gr_state state; };
 
 // From the timer of a recording, in whatever it interrupted.
-static void tick(struct gr_thread *self, struct gr_context *at)
+void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 {
 	struct between data;
-	if (!held_by(self))
+	if (!gr_signal_held(self))
 		return;
 	end_wait(at);
-	if (!in_program(self, at) || !gr_loop_look(self, at, &data.state)) {
+	if (!gr_context_is_program(self, at) || !gr_loop_look(self, at, &data.state)) {
 		gr_tick_arm(self, GR_TICK_LOOK, 0);
 		return;
 	}
@@ -437,10 +310,10 @@ void gr_signal_seek(struct gr_thread *self)
 }
 
 // From SIGTRAP of a replay: a tick or a pass of the search.
-static void look(struct gr_thread *self, const siginfo_t *info, struct gr_context *at)
+void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_context *at)
 {
 	struct gr_event ev;
-	if (!gr_loop_there(self, info, at, in_program(self, at)))
+	if (!gr_loop_there(self, info, at, gr_context_is_program(self, at)))
 		return;
 	show(self, at);
 	self->pub.state = GR_T_ENGINE;
@@ -449,145 +322,8 @@ static void look(struct gr_thread *self, const siginfo_t *info, struct gr_contex
 	struct gr_sigact act = gr_sigact_take(ev.nr % GR_SIGNALS);
 	if (!gr_sigact_runs(&act))
 		gr_gate_desync(self, &ev, GR_OP_NONE, ev.nr, 0, "a signal that the program does not handle here");
-	const struct gr_siginfo siginfo = info_of(&ev);
+	const struct gr_siginfo siginfo = gr_siginfo_of(&ev);
 	gr_signal_seek(self);
 	at->greg[REG_EFL] &= ~0x10000ULL; // RF
 	gr_frame_enter(self, at, ev.nr, &siginfo, &act, self->sigmask, self->sigmask);
-}
-
-// ---------------------------------------------------------------- faults
-bool gr_copy_recover(void *context) __attribute__((weak, visibility("hidden")));
-
-static void die(int sig, siginfo_t *info, bool own)
-{
-	const struct gr_sigact dfl = {0};
-	GR_RAW(SYS_rt_sigaction, sig, &dfl, 0, 8);
-	if (!own) {
-		struct gr_siginfo what;
-		memcpy(&what, info, sizeof what);
-		gr_signal_requeue(sig, &what);
-	}
-}
-
-// A fault of the program's own instruction recurs on replay by itself; the tick says when. One that nobody handles is the
-// thread's last operation: behind it the default action takes its course.
-static void fault_of_program(struct gr_thread *self, int sig, siginfo_t *info, struct gr_context *at)
-{
-	struct gr_siginfo what;
-	struct gr_sigact act = {0};
-	bool handled = !(self->sigmask & GR_BIT(sig));
-	if (handled) {
-		act = gr_sigact_take(sig);
-		handled = gr_sigact_runs(&act);
-	}
-	memcpy(&what, info, sizeof what);
-	if (gr_mode != GR_MODE_OFF) {
-		struct gr_event ev = {.kind = GR_OP_FAULT, .nr = sig, .object = (uint64_t)info->si_addr, .result = handled};
-		uint64_t object = ev.object;
-		gr_show_context(self, at);
-		self->pub.op = GR_OP_FAULT;
-		self->pub.state = GR_T_ENGINE;
-		self->pub.ret_pc = 0;
-		ev.data = handled ? (const uint8_t *)&what : NULL;
-		ev.len = handled ? trimmed(&what) : 0;
-		if (gr_mode == GR_MODE_RECORD) {
-			gr_log(self, &ev);
-		} else {
-			gr_gate_next(self, GR_OP_FAULT, sig, object, &ev);
-			if (ev.result != handled)
-				gr_gate_desync(self, &ev, GR_OP_FAULT, sig, object, "a fault that is handled otherwise");
-			what = handled ? info_of(&ev) : what;
-			if (!handled)
-				gr_gate_behind(self);
-			gr_signal_seek(self);
-		}
-	}
-	if (handled)
-		gr_frame_enter(self, at, sig, &what, &act, self->sigmask, self->sigmask);
-	die(sig, info, sig != SIGTRAP); // behind an int3 nothing recurs
-}
-
-static void fault(int sig, siginfo_t *info, void *context)
-{
-	struct gr_thread *self = gr_self;
-	struct gr_context *at = context;
-	bool own = info->si_code > 0;
-	if (own && gr_copy_recover && gr_copy_recover(context))
-		return;
-	if (self && own && self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP])) {
-		fault_of_program(self, sig, info, at);
-		return;
-	}
-	if (self && !own && gr_mode != GR_MODE_REPLAY) { // sent by somebody
-		struct gr_sigact act = gr_sigact_get(sig);
-		if (act.handler)
-			gr_signal_arrive(sig, info, context);
-		if (act.handler)
-			return;
-	}
-	die(sig, info, own);
-}
-
-void gr_signal_foreign(int sig, siginfo_t *info, void *context)
-{
-	struct gr_thread *self = gr_self;
-	bool search = sig == SIGTRAP && (info->si_code == SI_TIMER || info->si_code == 6); // TRAP_PERF
-	if (self && search && gr_mode == GR_MODE_REPLAY)
-		look(self, info, context);
-	else
-		fault(sig, info, context);
-}
-
-static void trap(int sig, siginfo_t *info, void *context)
-{
-	struct gr_thread *self = gr_self;
-	if (self && gr_tick_is(self, info))
-		tick(self, context);
-	else
-		fault(sig, info, context);
-}
-
-// ---------------------------------------------------------------- lives
-void gr_signal_born(struct gr_thread *self)
-{
-	const struct gr_kstack stack = gr_altstack_engine(self);
-	self->timer = 0;
-	GR_RAW(SYS_sigaltstack, &stack, 0);
-}
-
-void gr_signal_forked(struct gr_thread *self)
-{
-	self->held = 0; // what is pending stays with the parent
-	self->timer = 0;
-	uint64_t mask = self->sigmask & ~GR_SIGNALS_KEPT;
-	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
-}
-
-void gr_signal_exit(struct gr_thread *self)
-{
-	gr_tick_delete(self);
-}
-
-void gr_signal_init(struct gr_thread *self)
-{
-	static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
-	uint64_t all_faults = 0, kept = GR_SIGNALS_KEPT;
-	for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
-		all_faults |= GR_BIT(faults[i]);
-	struct gr_sigact act = {
-		.handler = (uint64_t)fault,
-		.flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER | SA_RESTART | GR_SA_RESTORER,
-		.restorer = (uint64_t)gr_restorer,
-		.mask = ~(GR_SIGNALS_KEPT | all_faults),
-	};
-	GR_RAW(SYS_rt_sigprocmask, SIG_UNBLOCK, &kept, &self->sigmask, 8);
-	self->altstack.flags = SS_DISABLE;
-	gr_gate_on_signal = within_again;
-	gr_signal_born(self);
-	gr_sigact_init();
-	gr_frame_init();
-	for (unsigned i = 0; i < sizeof faults / sizeof *faults; i++)
-		GR_RAW(SYS_rt_sigaction, faults[i], &act, 0, 8);
-	act.handler = (uint64_t)trap;
-	GR_RAW(SYS_rt_sigaction, SIGTRAP, &act, 0, 8);
 }

@@ -1,8 +1,8 @@
-// The state of a program between two operations; see state.h.
+// The state of a program between two operations; see loop.h.
 // Runs in: the engine's handlers, on their stack.
 // May call: core.
 // Owns: the list of what differs between a recording and its replay although nothing is wrong.
-#include "state.h"
+#include "loop.h"
 
 #include <fcntl.h>
 #include <ucontext.h>
@@ -106,13 +106,17 @@ static void hide(uint64_t *copy, uint64_t from, uint64_t to, uint64_t addr, uint
 uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to)
 {
 	uint64_t copy[PAGE / 8];
+	bool holes = false;
 	uint64_t a = page > from ? page : from, b = page + PAGE < to ? page + PAGE : to;
 	uint64_t rseq = &__rseq_offset ? self->fs_base + __rseq_offset : 0;
-	bool holes = (self->ctid && (uint64_t)self->ctid >= a && (uint64_t)self->ctid < b) || (rseq + 32 > a && rseq < b);
-	if (!holes)
+	const struct gr_thread *t;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && !holes && (t = gr_thread_block(i))->pub.tid; i++)
+		holes = (uint64_t)t->ctid >= a && (uint64_t)t->ctid < b;
+	if (!holes && (rseq + 32 <= a || rseq >= b))
 		return gr_hash(GR_HASH_SEED, (const void *)a, b - a);
 	memcpy(copy, (const void *)a, b - a);
-	hide(copy, a, b, (uint64_t)self->ctid, 4);
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
+		hide(copy, a, b, (uint64_t)t->ctid, 4);
 	hide(copy, a, b, rseq, 32);
 	return gr_hash(GR_HASH_SEED, copy, b - a);
 }

@@ -1,8 +1,8 @@
-// The timer of a thread that holds a signal; see tick.h.
+// The timer of a thread that holds a signal; see loop.h.
 // Runs in: application threads while recording.
 // May call: core.
 // Owns: the kernel's timers of the engine.
-#include "tick.h"
+#include "loop.h"
 
 #include <time.h>
 

@@ -3,7 +3,7 @@
 // Runs in: application threads, on the engine's stack.
 // May call: core, replay.
 // Owns: struct gr_within, a handler that will come back to the engine.
-#include "within.h"
+#include "frame.h"
 
 #include <errno.h>
 
