@@ -305,6 +305,8 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 void gr_signal_seek(struct gr_thread *self)
 {
 	struct gr_event ev;
+	if (gr_mode != GR_MODE_REPLAY)
+		return;
 	if (gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_LOOP && ev.len == sizeof(struct between))
 		gr_loop_seek(self, ev.data + sizeof(struct gr_siginfo));
 }

@@ -8,6 +8,7 @@
 #include <ucontext.h>
 
 #include "../core/nolibc.h"
+#include "../heap/heap.h"
 #include "../core/raw.h"
 
 #define PAGE 4096ULL
@@ -50,6 +51,10 @@ static void visit_line(const struct visit *visit, const char *line)
 	uint64_t from = number(&line), to;
 	line++;
 	to = number(&line);
+	if (from >= GR_HEAP_ADDR && from < GR_HEAP_ADDR + (uint64_t)GR_HEAPS * GR_HEAP_REGION) {
+		gr_heap_ranges(from, to, visit->each, visit->arg);
+		return;
+	}
 	if (line[1] != 'r' || line[2] != 'w' || to - from > MOST || (from >= GR_ZONE && from < GR_ZONE_END) || gr_in_engine(from) ||
 	    gr_in_engine(to - 1) || contains(line, "/ld-linux"))
 		return;

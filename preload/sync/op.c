@@ -61,7 +61,10 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	if (which < GR_WRAP_COUNT)
 		gr_signal_enter(self, frame, gr_wrap_entries[which]);
 	frame->rax = work[which](self, frame);
-	gr_signal_leave(self, frame);
+	if (which <= GR_WRAP_COUNT)
+		gr_signal_leave(self, frame);
+	else
+		gr_signal_seek(self); // an exchange of heaps stands in the middle of an allocation: no place for a handler
 	self->operation = NULL;
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
