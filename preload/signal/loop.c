@@ -48,6 +48,7 @@ struct scratch {
 	uint64_t word[CHANGED][PAGE / 8];
 	uint8_t may[CHANGED][PAGE / 8];
 	uint64_t delta[CHANGED][PAGE / 8];
+	uint64_t moved[CHANGED][PAGE / 512]; // a bit for each word that was seen to change
 	uint64_t register_delta[16];
 	uint64_t hash[]; // of each page, in the order of the ranges
 };
@@ -82,6 +83,7 @@ static void second_look(void *arg, uint64_t from, uint64_t to)
 		s->page[s->changed] = page;
 		memcpy(s->word[s->changed], (const void *)page, PAGE);
 		memset(s->may[s->changed], 3, PAGE / 8);
+		memset(s->moved[s->changed], 0, sizeof s->moved[0]);
 		s->changed++;
 	}
 }
@@ -100,9 +102,11 @@ static void later_look(struct scratch *s, const struct gr_context *at)
 	for (int i = 0; i < 16; i++)
 		compare(&s->registers[i], at->greg[i], &s->register_may[i], &s->register_delta[i]);
 	for (uint32_t i = 0; i < s->changed; i++)
-		for (uint32_t w = 0; w < PAGE / 8; w++)
-			if (s->may[i][w])
-				compare(&s->word[i][w], ((const uint64_t *)s->page[i])[w], &s->may[i][w], &s->delta[i][w]);
+		for (uint32_t w = 0; w < PAGE / 8; w++) {
+			uint64_t now = ((const uint64_t *)s->page[i])[w];
+			s->moved[i][w / 64] |= (uint64_t)(now != s->word[i][w]) << w % 64;
+			compare(&s->word[i][w], now, &s->may[i][w], &s->delta[i][w]);
+		}
 }
 
 // The fastest, so that the distance is known finely.
@@ -143,6 +147,15 @@ static bool is_repeating(uint64_t rip)
 	return repeats;
 }
 
+static bool is_alone(const struct gr_thread *self)
+{
+	const struct gr_thread *t;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
+		if (t != self && t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+			return false;
+	return true;
+}
+
 bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
 {
 	struct scratch *s = scratch_of(self);
@@ -165,7 +178,15 @@ bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr
 	}
 	if (++s->looks < LOOKS || is_repeating(at->greg[REG_RIP]))
 		return false;
+	memset(ret, 0, sizeof *ret);
 	choose(s, ret);
+	if (!is_alone(self)) {
+		for (; ret->partial < s->changed && ret->partial < GR_STATE_PAGES; ret->partial++) {
+			ret->page[ret->partial] = s->page[ret->partial];
+			memcpy(ret->words[ret->partial], s->moved[ret->partial], sizeof ret->words[0]);
+		}
+		ret->partial++;
+	}
 	gr_state_take(self, at, ret);
 	return true;
 }

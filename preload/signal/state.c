@@ -136,10 +136,18 @@ static void add(void *arg, uint64_t from, uint64_t to)
 		digest->hash = gr_hash_word(digest->hash, gr_state_page(digest->self, page, from, to));
 }
 
-static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at)
+static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state)
 {
 	struct digest digest = {self, GR_HASH_SEED};
-	gr_state_ranges(self, at, add, &digest);
+	if (!state->partial)
+		gr_state_ranges(self, at, add, &digest);
+	for (uint64_t i = 0; i + 1 < state->partial && i < GR_STATE_PAGES; i++) {
+		uint64_t copy[PAGE / 8] = {0};
+		gr_peek(copy, state->page[i], sizeof copy);
+		for (unsigned w = 0; w < PAGE / 8; w++)
+			if (state->words[i][w / 64] & 1ULL << w % 64)
+				digest.hash = gr_hash_word(digest.hash, copy[w]);
+	}
 	return digest.hash;
 }
 
@@ -162,7 +170,7 @@ void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct g
 	memcpy(ret->greg, at->greg, sizeof ret->greg);
 	ret->greg[REG_EFL] = flags_of(at->greg[REG_EFL]);
 	ret->vectors = vectors_of(at);
-	ret->memory = memory_of(self, at);
+	ret->memory = memory_of(self, at, ret);
 }
 
 bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret)
@@ -185,5 +193,5 @@ bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const stru
 	if (state->pilot && (!gr_state_pilot(at, state->pilot, &value) || value != state->pilot_value))
 		return false;
 	++*looks;
-	return vectors_of(at) == state->vectors && memory_of(self, at) == state->memory;
+	return vectors_of(at) == state->vectors && memory_of(self, at, state) == state->memory;
 }

@@ -83,9 +83,18 @@ def test_a_loop_without_operations_is_left_at_the_same_pass(how: str, tmp_path: 
 
 
 @pytest.mark.needs("perf_breakpoints")
+def test_a_loop_beside_a_waiting_thread_is_left_at_the_same_pass(tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build("signal_loop_threads"), demo)
+    assert LOOP in [op.flags for op in signals_of(demo)]
+    for _ in range(2):
+        assert replayed(demo).expect(0).out == first.out
+
+
+@pytest.mark.needs("perf_breakpoints")
 def test_an_interpreter_is_interrupted_at_the_same_place(tmp_path: Path) -> None:
     demo = tmp_path / "a.demo"
-    script = programs.SOURCES / "signal_python.py"
+    script = Path(__file__).with_name("interrupted.py")
     first = recorded(SYSTEM_PYTHON, demo, [script])
     assert first.out.count("\n") == 2
     assert replayed(demo).expect(0).out == first.out

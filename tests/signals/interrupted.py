@@ -1,4 +1,4 @@
-"""Signals in an interpreter: handlers, KeyboardInterrupt sent by a child, a timeout that ends a loop without system calls."""
+"""Signals in an interpreter: handlers, KeyboardInterrupt from a child, a timeout that ends a loop without system calls."""
 
 import os
 import signal
