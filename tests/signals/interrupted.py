@@ -1,4 +1,4 @@
-"""Signals in an interpreter: handlers, KeyboardInterrupt from a child, a timeout that ends a loop without system calls."""
+"""Signals in an interpreter: handlers, KeyboardInterrupt from a child, a timeout that ends a loop without calls."""
 
 import os
 import signal
