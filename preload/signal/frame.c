@@ -49,11 +49,11 @@ void gr_frame_init(void)
 {
 	const struct gr_sigact act = {(uint64_t)learn, SA_SIGINFO | SA_ONSTACK | GR_SA_RESTORER, (uint64_t)gr_restorer, 0};
 	struct gr_sigact was;
-	uint64_t open = GR_BIT(SIGTRAP);
+	uint64_t open = GR_BIT(SIGSYS);
 	GR_RAW(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, 0, 8);
-	GR_RAW(SYS_rt_sigaction, SIGTRAP, &act, &was, 8);
-	GR_RAW(SYS_tgkill, gr_pid(), gr_tid(), SIGTRAP);
-	GR_RAW(SYS_rt_sigaction, SIGTRAP, &was, 0, 8);
+	GR_RAW(SYS_rt_sigaction, SIGSYS, &act, &was, 8);
+	GR_RAW(SYS_tgkill, gr_pid(), gr_tid(), SIGSYS);
+	GR_RAW(SYS_rt_sigaction, SIGSYS, &was, 0, 8);
 }
 
 struct gr_context gr_context_of(const struct gr_regs *regs)

@@ -20,7 +20,7 @@ struct gr_context {
 
 #define GR_NO_VECTORS 1
 
-// Learns from the kernel what it puts into a frame. Uses SIGTRAP.
+// Learns from the kernel what it puts into a frame. Uses SIGSYS, which debuggers of gdbrr let pass.
 void gr_frame_init(void);
 
 // A context that stands where the frame goes on.

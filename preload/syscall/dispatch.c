@@ -212,10 +212,13 @@ static void replay_native(struct gr_call *call, enum gr_action action)
 	long real = 0;
 	bool makes = gr_fd_makes(call);
 	gr_call_start(call);
-	if (!makes)
+	bool ended = gr_gate_peek(call->self, &ev) && (ev.result == GR_RESTART || ev.result == -EINTR); // by a signal
+	if (!makes && !ended)
 		real = gr_call_kernel(call);
 	gr_call_end(call, &ev);
-	if (makes)
+	if (ended)
+		real = ev.result;
+	else if (makes)
 		real = gr_call_kernel(call);
 	if (makes && real >= 0 && ev.result >= 0 && real != ev.result) { // the number is the recorded one
 		GR_RAW(SYS_dup3, real, ev.result, call->arg[1] & O_CLOEXEC);
