@@ -9,6 +9,7 @@
 
 #include "../core/guard.h"
 #include "../core/nolibc.h"
+#include "../core/page.h"
 #include "../core/raw.h"
 #include "../log/codec.h"
 #include "../replay/gate.h"
@@ -99,6 +100,9 @@ _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at)
 		struct gr_regs regs = {.eflags = at->greg[REG_EFL]};
 		gr_gate_out(self, &regs);
 		at->greg[REG_EFL] = regs.eflags;
+		// The kernel goes there without a trap: the first one comes behind the first instruction.
+		if (regs.eflags & EFLAGS_TF)
+			gr_ctl->trace[gr_slot->trace_len++ % GR_TRACE_MAX] = at->greg[REG_RIP];
 	}
 	at->stack = gr_altstack_engine(self);
 	self->pub.state = GR_T_RUNNING;
