@@ -22,7 +22,8 @@ from replay.alter import alter
 GDBRR = (sys.executable, "-m", "gdbrr")
 SYSTEM_PYTHON = Path("/usr/bin/python3")
 BEHIND, WITHIN, LOOP = 1, 2, 3
-ALARM, USR1 = 14, 10
+USR1 = 10
+CLONE3 = 435
 
 AT_OPERATIONS = [
     "signal_alarm_pause",
@@ -112,6 +113,18 @@ def test_a_handler_runs_while_its_thread_waits_in_a_library_function(tmp_path: P
     demo = tmp_path / "a.demo"
     recorded(programs.build("signal_within"), demo)
     assert sum(op.flags == WITHIN for op in signals_of(demo)) >= 10
+
+
+def ends_before_the_new_thread(ops: list[Op]) -> list[Op]:
+    """The recording ended when a thread was made and had come to no operation yet."""
+    made = next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_SYS_END and op.nr == CLONE3 + 1)
+    return [op for op in ops[: made + 1] if op.thread == 0]
+
+
+def test_a_thread_without_operations_does_not_matter(tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    recorded(programs.build("signal_within"), demo)
+    replayed(alter(demo, tmp_path / "altered.demo", ends_before_the_new_thread)).expect(0)
 
 
 # ---------------------------------------------------------------- negative controls
