@@ -18,6 +18,8 @@
 #include "log/log.h"
 #include "patch/patch.h"
 #include "replay/gate.h"
+#include "signal/loop.h"
+#include "signal/signal.h"
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
 #include "watch/points.h"
@@ -130,7 +132,7 @@ static void on_command(struct gr_thread *self, enum gr_cmd cmd)
 __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char **envp)
 {
 	(void)argc;
-	(void)argv;
+	gr_state_stack_top = (uint64_t)argv;
 	const char *missing = gr_real_init();
 	if (!open_pages())
 		return false;
@@ -147,7 +149,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	if (vdso)
 		gr_vdso_init(vdso);
 	gr_fd_init();
-	gr_fault_init();
+	gr_signal_init(self);
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
 		gr_ctl->threads = 1;
@@ -158,6 +160,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_ckpt_init();
 		gr_points_init();
 		struct gr_event first;
+		gr_points_foreign = gr_signal_foreign;
 		gr_gate_open(self);
 		if (gr_gate_peek(self, &first))
 			self->pub.recorded_tid = first.result;

@@ -63,3 +63,12 @@ size_t gr_peek(void *dst, uint64_t src, size_t n)
 	long ret = GR_RAW(SYS_process_vm_readv, gr_pid(), &local, 1, &remote, 1, 0);
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }
+
+size_t gr_poke(uint64_t dst, const void *src, size_t n)
+{
+	if (__atomic_load_n(&gr_copy_guarded, __ATOMIC_RELAXED))
+		return gr_copy((void *)dst, src, n);
+	struct iovec local = {(void *)src, n}, remote = {(void *)dst, n};
+	long ret = GR_RAW(SYS_process_vm_writev, gr_pid(), &local, 1, &remote, 1, 0);
+	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
+}

@@ -142,6 +142,15 @@ gr_heap_operation:
 	jmp gr_wrap
 	.size gr_heap_operation, .-gr_heap_operation
 
+#define WRAP(name, version, op, doc) .quad name;
+	.section .data.rel.ro, "aw"
+	.globl gr_wrap_entries
+	.hidden gr_wrap_entries
+gr_wrap_entries:
+#include "../tables/wrappers.def"
+	.text
+#undef WRAP
+
 	.type gr_wrap, @function
 gr_wrap:
 	.cfi_startproc
@@ -259,6 +268,36 @@ gr_raw6:
 	ret
 	.cfi_endproc
 	.size gr_raw6, .-gr_raw6
+
+// long gr_wait6(nr, a, b, c, d, e, f, held): as gr_raw6, but not with *held set. The engine's handlers know the instructions
+// from gr_wait_check up to gr_wait_done.
+	.globl gr_wait6
+	.hidden gr_wait6
+	.type gr_wait6, @function
+gr_wait6:
+	.cfi_startproc
+	mov %rdi, %rax
+	mov %rsi, %rdi
+	mov %rdx, %rsi
+	mov %rcx, %rdx
+	mov %r8, %r10
+	mov %r9, %r8
+	mov 8(%rsp), %r9
+	mov 16(%rsp), %rcx
+	.globl gr_wait_check
+	.hidden gr_wait_check
+gr_wait_check:
+	cmpl $0, (%rcx)
+	jne 1f
+	syscall
+	.globl gr_wait_done
+	.hidden gr_wait_done
+gr_wait_done:
+	ret
+1:	mov $-512, %rax
+	ret
+	.cfi_endproc
+	.size gr_wait6, .-gr_wait6
 
 	.globl gr_restorer
 	.hidden gr_restorer

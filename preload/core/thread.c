@@ -65,6 +65,19 @@ struct gr_thread *gr_thread_by_index(uint32_t index)
 	return NULL;
 }
 
+uint32_t gr_thread_recorded(uint32_t tid)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
+		if (state == GR_T_FREE && t->pub.tid == 0)
+			return tid; // blocks are taken in order; nobody was ever here
+		if (state != GR_T_FREE && state != GR_T_EXITED && t->pub.tid == tid)
+			return t->pub.recorded_tid;
+	}
+	return tid;
+}
+
 void gr_thread_release(struct gr_thread *t)
 {
 	__atomic_store_n(&t->pub.state, GR_T_FREE, __ATOMIC_RELEASE);

@@ -14,6 +14,15 @@
 // Callee-saved registers, stack and resume address of a parked thread.
 struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
 
+// A siginfo_t as the kernel writes it, and an alternate stack as the program set it.
+struct gr_siginfo { uint64_t word[16]; };
+struct gr_altstack { uint64_t sp, size; uint32_t flags; };
+
+// Signals that the engine never lets the kernel block and that the program cannot have yet: GR_SIGNALS_KEPT, in this order.
+struct gr_stash { uint64_t signals; struct gr_siginfo info[4]; };
+
+struct gr_within;
+
 struct gr_thread {
 	struct gr_thread_pub pub;
 #define FIELD(type, name, doc) type name;
@@ -36,6 +45,9 @@ bool gr_threads_init(void);
 struct gr_thread *gr_thread_alloc(uint32_t index);
 struct gr_thread *gr_thread_by_index(uint32_t index);
 struct gr_thread *gr_thread_block(uint32_t block);
+
+// A kernel id as the recording had it: threads of a replay have others, and the C library hands them around.
+uint32_t gr_thread_recorded(uint32_t tid);
 
 // A block may be taken again once its thread is gone from the kernel.
 void gr_thread_release(struct gr_thread *t);

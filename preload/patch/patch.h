@@ -16,6 +16,9 @@ void gr_patch_init(uint64_t program);
 // was moved to the site's stub.
 void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame);
 
+// Where a thread goes on that shall go on at `pc`: behind a site it is in the site's stub. The program is told `pc`.
+uint64_t gr_patch_place(uint64_t pc);
+
 // Makes `mov $nr, %eax; syscall` at `code`, which nobody executes yet, a jump. The caller writes the five bytes.
 void gr_patch_fresh(uint64_t code, uint32_t nr, uint8_t ret_bytes[5]);
 
@@ -26,8 +29,9 @@ uint64_t gr_patch_keep(uint64_t code, uint64_t length);
 // The text there goes away or becomes another.
 void gr_patch_forget(uint64_t addr, uint64_t length);
 
-// Puts the text back as it is in the file, for good; every other thread must be parked.
-void gr_patch_undo(void);
+// Puts the text back as it is in the file, for good; every other thread must be parked or of another process. False if that
+// is not to be had: then nothing has changed.
+bool gr_patch_undo(void);
 
 // ---------------------------------------------------------------- the parts
 struct gr_site {

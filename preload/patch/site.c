@@ -189,6 +189,15 @@ void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame)
 		frame->gs_base = site->tail;
 }
 
+// INVARIANT(tail-from-the-first-trap) holds for those, too, whom a signal's handler brings back behind the call.
+uint64_t gr_patch_place(uint64_t pc)
+{
+	const struct gr_site *site = on ? find(pc - 2, false) : NULL;
+	uint8_t state = site ? __atomic_load_n(&site->state, __ATOMIC_ACQUIRE) : GR_SITE_NEW;
+	bool moved = state == GR_SITE_KEPT || state == GR_SITE_READY || state == GR_SITE_PATCHED;
+	return moved && site->stub && !site->backward ? site->tail + GR_STUB_MOVED_AT : pc;
+}
+
 uint64_t gr_patch_keep(uint64_t code, uint64_t length)
 {
 	struct gr_insn insn;
@@ -232,12 +241,14 @@ void gr_patch_forget(uint64_t addr, uint64_t length)
 	unlock(before);
 }
 
-void gr_patch_undo(void)
+bool gr_patch_undo(void)
 {
 	if (!on)
-		return;
-	on = false;
+		return true;
 	long fd = gr_text_open();
+	if (GR_IS_ERR(fd))
+		return false;
+	on = false;
 	for (unsigned i = 0; i < TABLE; i++)
 		if (table[i].state == GR_SITE_PATCHED && !gr_text_put(fd, table[i].jump, table[i].old, sizeof table[i].old))
 			gr_panic(gr_self, GR_PANIC_BUG, "the text at 0x%x cannot be put back", table[i].jump, 0);
@@ -250,4 +261,5 @@ void gr_patch_undo(void)
 		for (uint64_t top = (uint64_t)t + GR_BLOCK_STACK; top > t->stack; top -= GR_LEVEL)
 			((struct gr_regs *)top - 1)->gs_base = 0;
 	}
+	return true;
 }

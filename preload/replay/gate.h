@@ -22,12 +22,18 @@ struct gr_replay {
 
 extern struct gr_replay gr_replay;
 
+// Did this thread come to any operation?
+bool gr_gate_has(uint32_t index);
+
 // Opens the thread's stream in the image.
 void gr_gate_open(struct gr_thread *self);
 
 // Waits for this thread's next tick and takes its event, which must be of this kind. When the demo holds something else,
 // the replay is desynchronised and ends here.
 void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret);
+
+// Called in front of gr_gate_next, unless it is for a signal: handlers that ran in the middle of the operation run now.
+extern void (*gr_gate_on_signal)(struct gr_thread *self);
 
 // The event after that, without taking it. False if the stream ends.
 bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret);

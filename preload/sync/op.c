@@ -7,6 +7,7 @@
 #include "../core/panic.h"
 #include "../log/log.h"
 #include "../replay/gate.h"
+#include "../signal/signal.h"
 
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result)
 {
@@ -57,7 +58,14 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	}
 	gr_show_call(self, frame);
 	self->pub.state = GR_T_ENGINE;
+	if (which < GR_WRAP_COUNT)
+		gr_signal_enter(self, frame, gr_wrap_entries[which]);
 	frame->rax = work[which](self, frame);
+	if (which <= GR_WRAP_COUNT)
+		gr_signal_leave(self, frame);
+	else
+		gr_signal_seek(self); // an exchange of heaps stands in the middle of an allocation: no place for a handler
+	self->operation = NULL;
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
 	self->pub.state = GR_T_RUNNING;

@@ -3,6 +3,7 @@
 // May call: core, log, replay.
 // Owns: the numbering of threads.
 #include <sched.h>
+#include <signal.h>
 
 #include "../core/copy.h"
 #include "../core/nolibc.h"
@@ -11,8 +12,10 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../heap/heap.h"
+#include "../patch/patch.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
+#include "../signal/signal.h"
 #include "dispatch.h"
 
 struct clone3_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; };
@@ -29,6 +32,8 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	frame->rax = 0;
 	frame->rsp = stack;
 	child->fs_base = tls;
+	child->sigmask = call->self->sigmask;
+	child->altstack.flags = SS_DISABLE;
 	child->stack -= GR_LEVEL;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 	child->pub.shown = *frame;
@@ -50,10 +55,12 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	if (recording)
 		call->object = __atomic_fetch_add(&gr_ctl->threads, 1, __ATOMIC_RELAXED);
 	gr_call_start(call);
-	bool refused = !recording && gr_gate_peek(call->self, &ev) && ev.result < 0;
+	// Where the recording ends in the middle of the call, the thread exists if it came to an operation.
+	bool returned = !recording && gr_gate_peek(call->self, &ev);
+	bool refused = !recording && (returned ? ev.result < 0 : !gr_gate_has(call->object));
 	if (!refused) {
 		struct gr_thread *child = prepare(call, call->object, stack, flags, ctid, tls);
-		child->pub.recorded_tid = ev.result;
+		child->pub.recorded_tid = returned ? ev.result : 0;
 		call->result = gr_clone_thread(call->nr, a[0], a[1], a[2], a[3], a[4], child);
 		if (call->result < 0 && !recording)
 			gr_panic(call->self, GR_PANIC_DESYNC, "the kernel refuses a thread here (error %d)", -call->result, 0);
@@ -84,6 +91,7 @@ void gr_thread_born(struct gr_thread *self)
 	gr_self = self;
 	self->pub.tid = gr_tid();
 	gr_sud_arm();
+	gr_signal_born(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		self->pub.recorded_tid = self->pub.tid;
 		adopt_heap(self, -1);
@@ -95,6 +103,7 @@ void gr_thread_born(struct gr_thread *self)
 		gr_gate_on_born(self);
 		gr_gate_next(self, GR_OP_START, 0, 0, &ev);
 		adopt_heap(self, ev.object - 1);
+		gr_signal_seek(self);
 		gr_gate_out(self, (struct gr_regs *)(self->stack + GR_LEVEL) - 1);
 	}
 	self->pub.state = GR_T_RUNNING;
@@ -111,6 +120,7 @@ void gr_exit(struct gr_call *call)
 		GR_RAW(SYS_exit_group, call->arg[0]);
 	}
 	self->pub.ret_pc = 0;
+	gr_signal_exit(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
 		gr_heap_give(self->heap);
@@ -133,14 +143,21 @@ static void make_process(struct gr_call *call, uint64_t flags, uint64_t stack, u
 		gr_refuse(call);
 	gr_call_start(call);
 	if (gr_mode == GR_MODE_RECORD) {
+		uint64_t all = ~0ULL, before;
+		GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
 		call->result = GR_RAW(SYS_clone, flags & ~(uint64_t)CLONE_VM, 0, ptid, ctid, 0);
 		if (call->result == 0) {
 			gr_mode = GR_MODE_OFF;
+			// A handler that made the child may return in it, to behind a patched site, without the engine. Where there
+			// is no /proc, the text stays as it is and calls are made in the stubs.
+			gr_patch_undo();
+			gr_signal_forked(call->self);
 			gr_self = NULL;
 			if (stack)
 				call->frame->rsp = stack;
 			return;
 		}
+		GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
 		ev.result = call->result;
 		gr_log(call->self, &ev);
 		return;

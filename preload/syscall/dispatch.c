@@ -4,6 +4,7 @@
 // Owns: the rule that decides a call's action.
 #include "dispatch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@
 #include "../core/raw.h"
 #include "../patch/patch.h"
 #include "../replay/gate.h"
+#include "../signal/signal.h"
 #include "descriptor.h"
 
 long gr_call_kernel(const struct gr_call *call)
@@ -131,6 +133,12 @@ static void inject(struct gr_call *call, const struct gr_event *ev)
 		gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "outputs that do not fit the program's buffers");
 }
 
+// A call that may wait is one that a signal can end.
+static long kernel_or_signal(const struct gr_call *call)
+{
+	return call->sys->flags & GR_SF_BLOCKS ? gr_signal_wait(call->self, call->nr, call->arg) : gr_call_kernel(call);
+}
+
 // ---------------------------------------------------------------- recording
 // A call that only asks: it does not wait and changes nothing that another thread could see.
 // INVARIANT(query-is-one-place): nothing can come between its start and its end that would have to be told apart, so both
@@ -159,7 +167,7 @@ static void record(struct gr_call *call, enum gr_action action)
 	struct gr_piece pieces[GR_CALL_PIECES];
 	int count = 0;
 	gr_call_start(call);
-	call->result = gr_call_kernel(call);
+	call->result = kernel_or_signal(call);
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1, .result = call->result};
 	if (action == GR_ACT_RECORD) {
 		count = gr_call_outputs(call, pieces);
@@ -230,10 +238,13 @@ static void replay_native(struct gr_call *call, enum gr_action action)
 	long real = 0;
 	bool makes = gr_fd_makes(call);
 	gr_call_start(call);
-	if (!makes)
+	bool ended = gr_gate_peek(call->self, &ev) && (ev.result == GR_RESTART || ev.result == -EINTR); // by a signal
+	if (!makes && !ended)
 		real = gr_call_kernel(call);
 	gr_call_end(call, &ev);
-	if (makes)
+	if (ended)
+		real = ev.result;
+	else if (makes)
 		real = gr_call_kernel(call);
 	if (makes && real >= 0 && ev.result >= 0 && real != ev.result) { // the number is the recorded one
 		GR_RAW(SYS_dup3, real, ev.result, call->arg[1] & O_CLOEXEC);
@@ -252,6 +263,20 @@ static bool is_mapped_recorded(const struct gr_call *call)
 {
 	uint8_t fd = gr_fd_get((int)call->arg[4]);
 	return !(call->arg[3] & 0x20) && (fd & GR_FD_RECORDED || (fd & GR_FD_CLASS) == GR_FD_NONE); // 0x20: MAP_ANONYMOUS
+}
+
+// What the engine answers by itself: the kernel has actions, masks and stacks of the engine's.
+static long signal_call(struct gr_call *call)
+{
+	const uint64_t *a = call->arg;
+	switch (call->nr) {
+	case SYS_rt_sigaction:
+		return gr_sigaction((int)a[0], a[1], a[2], a[3]);
+	case SYS_rt_sigprocmask:
+		return gr_sigprocmask(call->self, (int)a[0], a[1], a[2], a[3]);
+	default:
+		return gr_sigaltstack(call->self, call->frame->rsp, a[0], a[1]);
+	}
 }
 
 static bool special(struct gr_call *call)
@@ -298,12 +323,10 @@ static bool special(struct gr_call *call)
 		return true;
 	}
 	case SYS_rt_sigaction:
-		both = gr_sigaction;
-		break;
 	case SYS_rt_sigprocmask:
-		both = gr_sigprocmask;
-		break;
 	case SYS_sigaltstack:
+		both = signal_call;
+		break;
 	case SYS_set_tid_address:
 		both = (long (*)(struct gr_call *))gr_call_kernel;
 		break;
@@ -358,6 +381,55 @@ static void close_or_copy(struct gr_call *call)
 	}
 }
 
+// ---------------------------------------------------------------- signals at both ends
+// A call that may wait is issued with a signal held, and ended if it does: a program that waits for a signal shall not
+// have it an instant before. With a mask of its own it takes only what is blocked outside of it.
+static void signals_before(struct gr_call *call)
+{
+	uint64_t mask;
+	bool waits = call->sys && call->sys->flags & GR_SF_BLOCKS;
+	if (waits && !gr_signal_temporary(call->nr, call->arg, &mask))
+		return;
+	struct gr_regs again = *call->frame;
+	again.rip = call->self->pub.shown.rip;
+	gr_signal_before(call->self, &again);
+}
+
+// The last step: the result, or the instruction again; a signal; the program.
+static void leave(struct gr_call *call)
+{
+	struct gr_thread *self = call->self;
+	struct gr_regs *frame = call->frame;
+	uint64_t mask;
+	frame->rax = call->result;
+	if (call->result == GR_RESTART) {
+		frame->rax = call->nr;
+		frame->rip = self->pub.shown.rip;
+		frame->gs_base = 0; // the site's stub goes on behind it
+	}
+	bool temporary = call->result == -EINTR && gr_signal_temporary(call->nr, call->arg, &mask);
+	gr_signal_behind(self, frame, temporary ? &mask : NULL);
+	if (gr_mode == GR_MODE_REPLAY)
+		gr_gate_out(self, frame);
+	self->pub.state = GR_T_RUNNING;
+}
+
+// In a child that the program forked while recording.
+static void unrecorded(struct gr_call *call)
+{
+	switch (call->nr) {
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_sigaltstack:
+		call->result = signal_call(call);
+		break;
+	default:
+		call->result = call->sys ? kernel_or_signal(call) : gr_call_kernel(call);
+		if (call->result == 0 && (call->nr == SYS_fork || call->nr == SYS_clone))
+			gr_signal_forked(call->self);
+	}
+}
+
 // ---------------------------------------------------------------- from entry.S
 // A call that trapped: its site is patched when it comes again and again.
 void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self)
@@ -377,17 +449,23 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		.nr = (long)frame->rax,
 		.arg = {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9},
 	};
-	if (call.nr == SYS_rt_sigreturn) {
-		self->stack += GR_LEVEL;
-		gr_sigreturn(frame->rsp);
-	}
-	if (gr_mode == GR_MODE_OFF || self->nest) {
-		frame->rax = gr_call_kernel(&call);
+	if (self->nest) {
+		bool waits = call.nr == SYS_futex && gr_mode == GR_MODE_RECORD;
+		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg) : gr_call_kernel(&call);
 		return;
 	}
+	gr_signal_check(self, frame);
+	if (call.nr == SYS_rt_sigreturn)
+		gr_signal_return(self, frame);
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;
 	gr_show_syscall(self, frame);
 	self->pub.state = GR_T_ENGINE;
+	signals_before(&call);
+	if (gr_mode == GR_MODE_OFF) {
+		unrecorded(&call);
+		leave(&call);
+		return;
+	}
 	if (!call.sys || !call.sys->name || call.sys->flags & GR_SF_REFUSED)
 		gr_refuse(&call);
 	refine(&call);
@@ -406,8 +484,5 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 			replay_native(&call, action);
 		close_or_copy(&call);
 	}
-	frame->rax = call.result;
-	if (gr_mode == GR_MODE_REPLAY)
-		gr_gate_out(self, frame);
-	self->pub.state = GR_T_RUNNING;
+	leave(&call);
 }

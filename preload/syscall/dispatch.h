@@ -20,11 +20,6 @@ void gr_map_log(struct gr_call *call, struct gr_event *ev, bool contents);
 long gr_map_again(struct gr_call *call, const struct gr_event *ev, bool contents);
 long gr_remap_again(struct gr_call *call, const struct gr_event *ev);
 
-// signal.c: executed in recording and replay alike.
-long gr_sigaction(struct gr_call *call);
-long gr_sigprocmask(struct gr_call *call);
-void gr_fault_init(void);
-
 // From entry.S.
 void gr_door_c(struct gr_regs *frame, struct gr_thread *self);
 void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self);

@@ -7,6 +7,8 @@
 
 #include "../core/copy.h"
 #include "../core/nolibc.h"
+#include "../core/page.h"
+#include "../core/raw.h"
 #include "call.h"
 
 #define FX(call) ((call)->ioctl.kind ? &(call)->ioctl : (call)->sys->fx)
@@ -102,6 +104,43 @@ static uint64_t hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
 	return hash;
 }
 
+// The argument that is the kernel's id of a thread, which the C library reads from the thread's descriptor.
+static unsigned tid_position(long nr)
+{
+	switch (nr) {
+	case SYS_tkill:
+	case SYS_sched_setparam:
+	case SYS_sched_getparam:
+	case SYS_sched_setscheduler:
+	case SYS_sched_getscheduler:
+	case SYS_sched_setaffinity:
+	case SYS_sched_getaffinity:
+	case SYS_sched_rr_get_interval:
+	case SYS_sched_setattr:
+	case SYS_sched_getattr:
+	case SYS_get_robust_list:
+		return 1;
+	case SYS_tgkill:
+	case SYS_rt_tgsigqueueinfo:
+		return 2;
+	}
+	return 0;
+}
+
+static uint64_t recorded_id(uint64_t id)
+{
+	return gr_mode == GR_MODE_REPLAY ? gr_thread_recorded((uint32_t)id) : id;
+}
+
+// What a timer does; of the rest of the structure the kernel reads nothing.
+static uint64_t hash_timer(uint64_t hash, uint64_t addr)
+{
+	struct { uint64_t value; int32_t signal, notify; uint32_t thread; } event = {0};
+	gr_peek(&event, addr, sizeof event);
+	hash = gr_hash_word(hash, (uint64_t)event.signal << 32 | (uint32_t)event.notify);
+	return event.notify & 4 ? gr_hash_word(hash, recorded_id(event.thread)) : hash; // SIGEV_THREAD_ID
+}
+
 uint32_t gr_call_check(struct gr_call *call)
 {
 	uint64_t hash = GR_HASH_SEED;
@@ -121,13 +160,17 @@ uint32_t gr_call_check(struct gr_call *call)
 			pointers |= 1u << fx->arg;
 		}
 	}
+	unsigned tids = tid_position(call->nr);
 	for (unsigned i = 1; i <= call->sys->nargs; i++)
-		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 : arg_of(call, i));
+		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 :
+					  i == tids ? recorded_id(arg_of(call, i)) : arg_of(call, i));
 	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))
 			continue;
-		if (fx->kind == GR_FX_STR)
+		if (call->nr == SYS_timer_create && fx->kind == GR_FX_IN)
+			hash = hash_timer(hash, arg_of(call, fx->arg));
+		else if (fx->kind == GR_FX_STR)
 			hash = hash_memory(hash, arg_of(call, fx->arg), HASHED, true);
 		else if (fx->kind == GR_FX_IN)
 			hash = hash_memory(hash, arg_of(call, fx->arg), length(call, fx, i), false);

@@ -22,6 +22,8 @@
 #define EFLAGS_RF 0x10000
 #define PERF_FD_MIN 900 // out of the way of the program's numbers
 
+void (*gr_points_foreign)(int sig, siginfo_t *info, void *context);
+
 static int events[GR_LIVE_THREADS * GR_WATCHES];
 static uint32_t open_events, armed;
 
@@ -209,6 +211,10 @@ static void trap(int sig, siginfo_t *info, void *context)
 	struct gr_thread *self = gr_self;
 	if (info->si_code == 6) { // TRAP_PERF; glibc before 2.36 has no name for what follows si_addr
 		uint64_t data = *(const uint64_t *)((const char *)info + 24);
+		if (data == GR_POINTS_FOREIGN) {
+			gr_points_foreign(sig, info, context);
+			return;
+		}
 		if (!(data & GR_TRACER_HITS))
 			hit(self, data % GR_WATCHES, context);
 		for (uint32_t i = 0; data & GR_TRACER_HITS && i < GR_WATCHES; i++)
@@ -218,17 +224,15 @@ static void trap(int sig, siginfo_t *info, void *context)
 		step(self, context);
 	} else if (info->si_code == GR_TRACER_BYE) {
 		return; // there was no tracer any more
-	} else { // the program's own: it has no handler on replay
-		const uint64_t dfl[4] = {0};
-		GR_RAW(SYS_rt_sigaction, sig, dfl, 0, 8);
-		GR_RAW(SYS_tgkill, gr_pid(), gr_tid(), sig);
+	} else {
+		gr_points_foreign(sig, info, context);
 	}
 }
 
 void gr_points_init(void)
 {
 	const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
-		trap, SA_SIGINFO | SA_NODEFER | 0x04000000, gr_restorer, 0,
+		trap, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | 0x04000000, gr_restorer, 0,
 	};
 	GR_RAW(SYS_rt_sigaction, SIGTRAP, &action, 0, 8);
 	gr_gate_on_born = gr_points_born;

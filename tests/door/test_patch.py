@@ -103,6 +103,6 @@ def test_backtrace_crosses_the_door(patch: str) -> None:
         finally:
             recording.close()
     names = re.findall(r"^#\d+ .*?(\w+) \(", seen.out, re.MULTILINE)
-    assert names[0] == "gr_raw6", seen.describe()
+    assert names[0] == "gr_wait6", seen.describe()
     assert names[-3:] == ["innermost", "middle", "main"], seen.describe()
     assert "gr_door_c" in names

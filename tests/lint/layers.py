@@ -46,6 +46,7 @@ C_RANKS = {
     "heap": 3,
     "patch": 3,
     "replay": 4,
+    "signal": 5,
     "syscall": 5,
     "sync": 5,
     "watch": 5,
