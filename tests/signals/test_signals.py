@@ -42,11 +42,14 @@ AT_OPERATIONS = [
     "signal_fpe_edit",
 ]
 LOOPS = ["memory", "register", "spin", "work", "nested", "float", "down"]
+patched_and_trapped = pytest.mark.parametrize("patch", ["on", "off"], ids=["patched", "trapped"])
 DEATHS = {"abort": 6, "term": 15, "segv": 11, "reset": 10, "child": 9, "trap": 5}
 
 
-def recorded(program: Path, demo: Path, arguments: Sequence[str | Path] = (), status: int = 0) -> Result:
-    return run(*GDBRR, "record", "-o", demo, "--", program, *arguments).expect(status)
+def recorded(
+    program: Path, demo: Path, arguments: Sequence[str | Path] = (), status: int = 0, patch: str = "on"
+) -> Result:
+    return run(*GDBRR, "record", "--set", f"engine.patch={patch}", "-o", demo, "--", program, *arguments).expect(status)
 
 
 def replayed(demo: Path) -> Result:
@@ -65,10 +68,11 @@ def signals_of(demo: Path) -> list[Op]:
         ]
 
 
+@patched_and_trapped
 @pytest.mark.parametrize("name", AT_OPERATIONS)
-def test_a_replay_prints_what_the_recording_did(name: str, tmp_path: Path) -> None:
+def test_a_replay_prints_what_the_recording_did(name: str, patch: str, tmp_path: Path) -> None:
     demo = tmp_path / "a.demo"
-    first = recorded(programs.build(name), demo)
+    first = recorded(programs.build(name), demo, patch=patch)
     for _ in range(3):
         assert replayed(demo).expect(0).out == first.out
 
@@ -93,10 +97,11 @@ def test_a_loop_beside_a_waiting_thread_is_left_at_the_same_pass(tmp_path: Path)
 
 
 @pytest.mark.needs("perf_breakpoints")
-def test_an_interpreter_is_interrupted_at_the_same_place(tmp_path: Path) -> None:
+@patched_and_trapped
+def test_an_interpreter_is_interrupted_at_the_same_place(patch: str, tmp_path: Path) -> None:
     demo = tmp_path / "a.demo"
     script = Path(__file__).with_name("interrupted.py")
-    first = recorded(SYSTEM_PYTHON, demo, [script])
+    first = recorded(SYSTEM_PYTHON, demo, [script], patch=patch)
     assert first.out.count("\n") == 2
     assert replayed(demo).expect(0).out == first.out
 
