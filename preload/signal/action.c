@@ -19,14 +19,14 @@ static struct gr_sigact table[GR_SIGNALS];
 static uint32_t locked;
 uint64_t gr_sigact_handled;
 
-// No handler of the engine reads the table in a thread that holds the lock: they do so only in the program's code.
-static void lock(void)
+// No handler of the engine takes the lock in a thread that holds it: they do so only in the program's code.
+void gr_sigact_lock(void)
 {
 	while (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE))
 		GR_RAW(SYS_sched_yield);
 }
 
-static void unlock(void)
+void gr_sigact_unlock(void)
 {
 	__atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
 }
@@ -78,15 +78,19 @@ void gr_sigact_give_back(void)
 
 struct gr_sigact gr_sigact_get(int sig)
 {
-	lock();
+	gr_sigact_lock();
 	struct gr_sigact act = table[sig];
-	unlock();
+	gr_sigact_unlock();
 	return act;
+}
+
+bool gr_sigact_is_default(int sig)
+{
+	return !__atomic_load_n(&table[sig].handler, __ATOMIC_RELAXED);
 }
 
 struct gr_sigact gr_sigact_take(int sig)
 {
-	lock();
 	struct gr_sigact act = table[sig];
 	if (act.flags & SA_RESETHAND && gr_sigact_runs(&act)) {
 		struct gr_sigact gone = act;
@@ -94,7 +98,6 @@ struct gr_sigact gr_sigact_take(int sig)
 		put(sig, &gone);
 		install(sig, &gone);
 	}
-	unlock();
 	return act;
 }
 
@@ -125,7 +128,6 @@ long gr_sigaction(long sig, uint64_t act, uint64_t old, uint64_t size)
 		return -EINVAL;
 	if (act && gr_peek(&wanted, act, sizeof wanted) != sizeof wanted)
 		return -EFAULT;
-	lock();
 	was = table[sig];
 	if (act) {
 		wanted.flags &= KNOWN_FLAGS;
@@ -133,6 +135,5 @@ long gr_sigaction(long sig, uint64_t act, uint64_t old, uint64_t size)
 		put(sig, &wanted);
 		install(sig, &wanted);
 	}
-	unlock();
 	return old && gr_poke(old, &was, sizeof was) != sizeof was ? -EFAULT : 0;
 }

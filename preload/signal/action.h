@@ -26,7 +26,10 @@ void gr_sigact_init(void);
 void gr_sigact_give_back(void);
 struct gr_sigact gr_sigact_get(int sig);
 
-// Takes the action for one delivery: with SA_RESETHAND it is gone afterwards.
+// Without the lock, for handlers: is there one, or is the signal ignored?
+bool gr_sigact_is_default(int sig);
+
+// Takes the action for one delivery, with the lock held: with SA_RESETHAND it is gone afterwards.
 struct gr_sigact gr_sigact_take(int sig);
 
 static inline bool gr_sigact_runs(const struct gr_sigact *act)

@@ -28,34 +28,37 @@ static void die(int sig, siginfo_t *info, bool own)
 // thread's last operation: behind it the default action takes its course.
 static void fault_of_program(struct gr_thread *self, int sig, siginfo_t *info, struct gr_context *at)
 {
+	struct gr_event ev = {.kind = GR_OP_FAULT, .nr = sig, .object = (uint64_t)info->si_addr};
+	uint64_t object = ev.object;
 	struct gr_siginfo what;
 	struct gr_sigact act = {0};
-	bool handled = !(self->sigmask & GR_BIT(sig));
-	if (handled) {
-		act = gr_sigact_take(sig);
-		handled = gr_sigact_runs(&act);
-	}
 	memcpy(&what, info, sizeof what);
 	if (gr_mode != GR_MODE_OFF) {
-		struct gr_event ev = {.kind = GR_OP_FAULT, .nr = sig, .object = (uint64_t)info->si_addr, .result = handled};
-		uint64_t object = ev.object;
 		gr_show_context(self, at);
 		self->pub.op = GR_OP_FAULT;
 		self->pub.state = GR_T_ENGINE;
 		self->pub.ret_pc = 0;
+	}
+	if (gr_mode == GR_MODE_REPLAY)
+		gr_gate_next(self, GR_OP_FAULT, sig, object, &ev);
+	gr_sigact_lock();
+	if (!(self->sigmask & GR_BIT(sig)))
+		act = gr_sigact_take(sig);
+	bool handled = gr_sigact_runs(&act);
+	if (gr_mode == GR_MODE_RECORD) {
+		ev.result = handled;
 		ev.data = handled ? (const uint8_t *)&what : NULL;
 		ev.len = handled ? gr_siginfo_length(&what) : 0;
-		if (gr_mode == GR_MODE_RECORD) {
-			gr_log(self, &ev);
-		} else {
-			gr_gate_next(self, GR_OP_FAULT, sig, object, &ev);
-			if (ev.result != handled)
-				gr_gate_desync(self, &ev, GR_OP_FAULT, sig, object, "a fault that is handled otherwise");
-			what = handled ? gr_siginfo_of(&ev) : what;
-			if (!handled)
-				gr_gate_behind(self);
-			gr_signal_seek(self);
-		}
+		gr_log(self, &ev);
+	}
+	gr_sigact_unlock();
+	if (gr_mode == GR_MODE_REPLAY) {
+		if (ev.result != handled)
+			gr_gate_desync(self, &ev, GR_OP_FAULT, sig, object, "a fault that is handled otherwise");
+		what = handled ? gr_siginfo_of(&ev) : what;
+		if (!handled)
+			gr_gate_behind(self);
+		gr_signal_seek(self);
 	}
 	if (handled)
 		gr_frame_enter(self, at, sig, &what, &act, self->sigmask, self->sigmask);
@@ -74,10 +77,10 @@ static void fault(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	if (self && !own && gr_mode != GR_MODE_REPLAY) { // sent by somebody
-		struct gr_sigact act = gr_sigact_get(sig);
-		if (act.handler)
+		bool dies = gr_sigact_is_default(sig);
+		if (!dies)
 			gr_signal_arrive(sig, info, context);
-		if (act.handler)
+		if (!dies)
 			return;
 	}
 	die(sig, info, own);

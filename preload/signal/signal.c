@@ -89,7 +89,9 @@ void gr_signal_arrive(int sig, siginfo_t *info, void *context)
 		return;
 	bool program = self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP]);
 	if (gr_mode == GR_MODE_OFF && program) { // a child of the recorded process: nothing is recorded, nothing is held
+		gr_sigact_lock();
 		struct gr_sigact act = gr_sigact_take(sig);
+		gr_sigact_unlock();
 		if (gr_sigact_runs(&act))
 			gr_frame_enter(self, at, sig, &what, &act, self->sigmask, self->sigmask);
 		if (!gr_sigact_ignores(&act, sig))
@@ -145,7 +147,10 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 	struct gr_siginfo info = self->held_info;
 	bool blocked = during & GR_BIT(sig);
 	__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
-	struct gr_sigact act = blocked ? gr_sigact_get(sig) : gr_sigact_take(sig);
+	struct gr_sigact act = {0};
+	gr_sigact_lock();
+	if (!blocked)
+		act = gr_sigact_take(sig);
 	if (!blocked && gr_sigact_runs(&act)) {
 		struct gr_event ev = {
 			.kind = GR_OP_SIGNAL, .nr = sig, .flags = point, .object = at->greg[REG_RIP], .check = check_of(at),
@@ -154,9 +159,11 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 		show(self, at);
 		if (gr_mode == GR_MODE_RECORD)
 			gr_log(self, &ev);
+		gr_sigact_unlock();
 		enter(self, at, sig, &info, &act, point, during);
 		return;
 	}
+	gr_sigact_unlock();
 	if (blocked)
 		put_back(self, sig, &info);
 	else if (!gr_sigact_ignores(&act, sig))
@@ -175,7 +182,9 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	gr_gate_next(self, GR_OP_SIGNAL, sig, at->greg[REG_RIP], &ev);
 	if (ev.check != check_of(at))
 		gr_gate_desync(self, &ev, GR_OP_SIGNAL, sig, at->greg[REG_RIP], "a signal in another state of the program");
+	gr_sigact_lock();
 	struct gr_sigact act = sig > 0 && sig < GR_SIGNALS ? gr_sigact_take(sig) : (struct gr_sigact){0};
+	gr_sigact_unlock();
 	if (!gr_sigact_runs(&act))
 		gr_gate_desync(self, &ev, GR_OP_NONE, sig, 0, "a signal that the program does not handle here");
 	struct gr_siginfo info = gr_siginfo_of(&ev);
@@ -324,10 +333,12 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 		return;
 	}
 	int sig = self->held;
+	gr_sigact_lock();
 	struct gr_sigact act = gr_sigact_take(sig);
 	data.info = self->held_info;
 	__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
 	if (!gr_sigact_runs(&act) || self->sigmask & GR_BIT(sig)) { // since it came
+		gr_sigact_unlock();
 		put_back(self, sig, &data.info);
 		at->mask = gr_mask_kernel(self);
 		return;
@@ -339,6 +350,7 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 	show(self, at);
 	self->pub.state = GR_T_ENGINE;
 	gr_log(self, &ev);
+	gr_sigact_unlock();
 	at->greg[REG_EFL] &= ~0x10000ULL; // RF
 	gr_frame_enter(self, at, sig, &data.info, &act, self->sigmask, self->sigmask);
 }
@@ -363,7 +375,9 @@ void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_con
 	self->pub.state = GR_T_ENGINE;
 	gr_gate_peek(self, &ev);
 	gr_gate_next(self, GR_OP_SIGNAL, ev.nr, at->greg[REG_RIP], &ev);
+	gr_sigact_lock();
 	struct gr_sigact act = gr_sigact_take(ev.nr % GR_SIGNALS);
+	gr_sigact_unlock();
 	if (!gr_sigact_runs(&act))
 		gr_gate_desync(self, &ev, GR_OP_NONE, ev.nr, 0, "a signal that the program does not handle here");
 	const struct gr_siginfo siginfo = gr_siginfo_of(&ev);

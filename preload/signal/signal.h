@@ -52,7 +52,13 @@ long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6]);
 // The mask that a call brings for its duration; false if it brings none.
 bool gr_signal_temporary(long nr, const uint64_t arg[6], uint64_t *ret);
 
-// The program's calls, with its own arguments.
+// action.c: the lock of the actions.
+// INVARIANT(action-in-order): while recording, the table is changed and read for a delivery under this lock, which is held
+// until that is logged. On replay the change is made behind its event, too.
+void gr_sigact_lock(void);
+void gr_sigact_unlock(void);
+
+// The program's calls, with its own arguments; gr_sigaction with the lock held.
 long gr_sigaction(long sig, uint64_t act, uint64_t old, uint64_t size);
 long gr_sigprocmask(struct gr_thread *self, long how, uint64_t set, uint64_t old, uint64_t size);
 long gr_sigaltstack(struct gr_thread *self, uint64_t rsp, uint64_t set, uint64_t old);

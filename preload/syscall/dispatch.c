@@ -346,12 +346,18 @@ static bool special(struct gr_call *call)
 		return false;
 	}
 	gr_call_start(call);
-	call->result = both(call);
-	ev.result = call->result;
-	if (recording)
-		gr_log(call->self, &ev);
-	else
+	if (!recording) {
 		gr_call_end(call, &ev);
+		both(call);
+		return true;
+	}
+	bool changes_action = call->nr == SYS_rt_sigaction;
+	if (changes_action)
+		gr_sigact_lock();
+	ev.result = call->result = both(call);
+	gr_log(call->self, &ev);
+	if (changes_action)
+		gr_sigact_unlock();
 	return true;
 }
 
@@ -421,7 +427,9 @@ static void unrecorded(struct gr_call *call)
 	case SYS_rt_sigaction:
 	case SYS_rt_sigprocmask:
 	case SYS_sigaltstack:
+		gr_sigact_lock();
 		call->result = signal_call(call);
+		gr_sigact_unlock();
 		break;
 	default:
 		call->result = call->sys ? kernel_or_signal(call) : gr_call_kernel(call);

@@ -120,6 +120,16 @@ def test_a_handler_runs_while_its_thread_waits_in_a_library_function(tmp_path: P
     assert sum(op.flags == WITHIN for op in signals_of(demo)) >= 10
 
 
+@patched_and_trapped
+def test_a_handler_that_is_taken_away_under_way(patch: str, tmp_path: Path) -> None:
+    """A delivery and a change of its action are in the order in which they happened; seen in one recording of ten."""
+    program = programs.build("signal_lost")
+    for i in range(10):
+        first = recorded(program, tmp_path / f"{i}.demo", patch=patch)
+        assert first.out.startswith("100 good, end 0, ")
+        assert replayed(tmp_path / f"{i}.demo").expect(0).out == first.out
+
+
 def ends_before_the_new_thread(ops: list[Op]) -> list[Op]:
     """The recording ended when a thread was made and had come to no operation yet."""
     made = next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_SYS_END and op.nr == CLONE3 + 1)
