@@ -78,7 +78,7 @@ void gr_wake_complete(void)
 		GR_RAW(SYS_sched_yield);
 	// INVARIANT(copies-are-unpatched): whatever looks at code, a debugger, a breakpoint, a trace, looks at a copy, and
 	// finds the text there as it is in the file.
-	if (!gr_patch_undo())
+	if (!gr_patch_undo(NULL))
 		gr_panic(gr_self, GR_PANIC_BUG, "the text of a copy cannot be put back", 0, 0);
 	// One process may be looked at by any debugger of the same user, also where Yama asks for it to be said.
 	GR_RAW(SYS_prctl, 0x59616d61, -1, 0, 0, 0); // PR_SET_PTRACER, PR_SET_PTRACER_ANY

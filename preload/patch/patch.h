@@ -29,9 +29,9 @@ uint64_t gr_patch_keep(uint64_t code, uint64_t length);
 // The text there goes away or becomes another.
 void gr_patch_forget(uint64_t addr, uint64_t length);
 
-// Puts the text back as it is in the file, for good; every other thread must be parked or of another process. False if that
-// is not to be had: then nothing has changed.
-bool gr_patch_undo(void);
+// Puts the text back as it is in the file, for good; every other thread must be parked, or of another process if the process
+// has `only` this one (NULL: it may have many). False if that is not to be had: then nothing has changed.
+bool gr_patch_undo(struct gr_thread *only);
 
 // ---------------------------------------------------------------- the parts
 struct gr_site {
@@ -43,6 +43,8 @@ struct gr_site {
 	uint8_t state;
 	bool backward;   // the jump replaces the `mov $nr, %eax` in front, not what follows
 	uint8_t old[5], fresh[5];
+	bool chained;    // it was patched before
+	struct gr_site *next; // of those, the one before
 };
 
 enum gr_site_state {

@@ -22,6 +22,7 @@
 #define WARM_FORWARD 200
 
 static struct gr_site table[TABLE];
+static struct gr_site *chain; // all that were ever patched: a child does not look at the pages of the others
 static uint64_t lowest = ~0ULL, highest;
 static uint32_t locked;
 static bool on;
@@ -81,6 +82,11 @@ static void unlock(uint64_t before)
 // ---------------------------------------------------------------- patching
 static void set_state(struct gr_site *site, enum gr_site_state state)
 {
+	if (state == GR_SITE_PATCHED && !site->chained) {
+		site->next = chain;
+		site->chained = true;
+		chain = site;
+	}
 	__atomic_store_n(&site->state, state, __ATOMIC_RELEASE);
 }
 
@@ -241,7 +247,14 @@ void gr_patch_forget(uint64_t addr, uint64_t length)
 	unlock(before);
 }
 
-bool gr_patch_undo(void)
+// Who is in the door goes on where the call stands, not in a stub.
+static void leave_stubs(struct gr_thread *t)
+{
+	for (uint64_t top = (uint64_t)t + GR_BLOCK_STACK; top > t->stack; top -= GR_LEVEL)
+		((struct gr_regs *)top - 1)->gs_base = 0;
+}
+
+bool gr_patch_undo(struct gr_thread *only)
 {
 	if (!on)
 		return true;
@@ -249,17 +262,16 @@ bool gr_patch_undo(void)
 	if (GR_IS_ERR(fd))
 		return false;
 	on = false;
-	for (unsigned i = 0; i < TABLE; i++)
-		if (table[i].state == GR_SITE_PATCHED && !gr_text_put(fd, table[i].jump, table[i].old, sizeof table[i].old))
-			gr_panic(gr_self, GR_PANIC_BUG, "the text at 0x%x cannot be put back", table[i].jump, 0);
+	for (const struct gr_site *site = chain; site; site = site->next)
+		if (site->state == GR_SITE_PATCHED && !gr_text_put(fd, site->jump, site->old, sizeof site->old))
+			gr_panic(gr_self, GR_PANIC_BUG, "the text at 0x%x cannot be put back", site->jump, 0);
 	GR_RAW(SYS_close, fd);
-	// Those that are in the door go on where the call stands, not in a stub.
-	for (unsigned i = 0; i < GR_LIVE_THREADS; i++) {
+	if (only)
+		leave_stubs(only);
+	for (unsigned i = 0; !only && i < GR_LIVE_THREADS; i++) {
 		struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state == GR_T_FREE || t->pub.state == GR_T_EXITED)
-			continue;
-		for (uint64_t top = (uint64_t)t + GR_BLOCK_STACK; top > t->stack; top -= GR_LEVEL)
-			((struct gr_regs *)top - 1)->gs_base = 0;
+		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+			leave_stubs(t);
 	}
 	return true;
 }

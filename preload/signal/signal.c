@@ -5,6 +5,7 @@
 #include "signal.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <ucontext.h>
 
 #include "../core/guard.h"
@@ -194,7 +195,7 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 
 void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
 {
-	if (gr_mode != GR_MODE_REPLAY && !is_ready(self))
+	if (gr_signal_none(self) || (gr_mode != GR_MODE_REPLAY && !is_ready(self)))
 		return;
 	struct gr_context at = gr_context_of(again);
 	if (gr_mode == GR_MODE_REPLAY)
@@ -216,7 +217,7 @@ void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64
 
 void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame)
 {
-	if (gr_mode != GR_MODE_REPLAY && !is_ready(self))
+	if (gr_signal_none(self) || (gr_mode != GR_MODE_REPLAY && !is_ready(self)))
 		return;
 	struct gr_context at = gr_context_of(frame);
 	at.fpstate = GR_NO_VECTORS;
@@ -247,10 +248,28 @@ void gr_signal_within(struct gr_thread *self)
 	self->pub.ret_pc = pub.ret_pc;
 }
 
+// INVARIANT(within-has-more): a handler runs in the middle of a function only where it waits, and behind a wait there is always
+// another event of the function's, in front of which a replay finds the handler. An unlock, which wakes others behind its
+// only event, leaves the signal to the end of the operation.
+static bool may_wait(const uint64_t arg[6])
+{
+	switch (arg[1] & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+	case FUTEX_WAIT_REQUEUE_PI:
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+		return true;
+	}
+	return false;
+}
+
 long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6])
 {
+	if (!self->operation || !may_wait(arg))
+		return GR_RAW(nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 	for (;;) {
-		if (gr_signal_held(self) && self->operation) {
+		if (gr_signal_held(self)) {
 			struct gr_thread_pub pub = self->pub;
 			struct gr_context at = within_of(self);
 			deliver(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
@@ -265,7 +284,7 @@ long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6
 
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary)
 {
-	if (gr_mode != GR_MODE_REPLAY && !is_ready(self))
+	if (gr_signal_none(self) || (gr_mode != GR_MODE_REPLAY && !is_ready(self)))
 		return;
 	struct gr_context at = gr_context_of(frame);
 	uint64_t during = temporary ? *temporary : self->sigmask;

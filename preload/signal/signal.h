@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "../core/page.h"
 #include "../core/thread.h"
 
 // A call that was interrupted and shall be issued again behind the handler (the kernel's own word for it).
@@ -29,6 +30,12 @@ void gr_signal_exit(struct gr_thread *self);
 
 // At an entry from the program: forgets handlers that left by siglongjmp from the middle of an operation.
 void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame);
+
+// Recording, nearly always: no signal is there.
+static inline bool gr_signal_none(const struct gr_thread *self)
+{
+	return gr_mode != GR_MODE_REPLAY && !__atomic_load_n(&self->held, __ATOMIC_RELAXED) && !self->stash.signals;
+}
 
 // In front of an operation. `again` are registers that make it happen anew. Does not return when a handler runs first.
 void gr_signal_before(struct gr_thread *self, const struct gr_regs *again);

@@ -82,7 +82,7 @@ _Noreturn void gr_within_back(struct gr_thread *self)
 // for it is given up; the present entry still runs below that.
 void gr_within_check(struct gr_thread *self, const struct gr_regs *frame)
 {
-	if (gr_altstack_holds(self, frame->rsp))
+	if (!self->within || gr_altstack_holds(self, frame->rsp))
 		return;
 	while (self->within && frame->rsp >= self->within->rsp) {
 		self->stack = self->within->stack;

@@ -150,7 +150,7 @@ static void make_process(struct gr_call *call, uint64_t flags, uint64_t stack, u
 			gr_mode = GR_MODE_OFF;
 			// A handler that made the child may return in it, to behind a patched site, without the engine. Where there
 			// is no /proc, the text stays as it is and calls are made in the stubs.
-			gr_patch_undo();
+			gr_patch_undo(call->self);
 			gr_signal_forked(call->self);
 			gr_self = NULL;
 			if (stack)

@@ -394,6 +394,8 @@ static void signals_before(struct gr_call *call)
 {
 	uint64_t mask;
 	bool waits = call->sys && call->sys->flags & GR_SF_BLOCKS;
+	if (gr_signal_none(call->self))
+		return;
 	if (waits && !gr_signal_temporary(call->nr, call->arg, &mask))
 		return;
 	struct gr_regs again = *call->frame;
@@ -414,7 +416,8 @@ static void leave(struct gr_call *call)
 		frame->gs_base = 0; // the site's stub goes on behind it
 	}
 	bool temporary = call->result == -EINTR && gr_signal_temporary(call->nr, call->arg, &mask);
-	gr_signal_behind(self, frame, temporary ? &mask : NULL);
+	if (!gr_signal_none(self))
+		gr_signal_behind(self, frame, temporary ? &mask : NULL);
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
 	self->pub.state = GR_T_RUNNING;
