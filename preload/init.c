@@ -21,8 +21,11 @@
 #include "heap/heap.h"
 #include "heap/stack.h"
 #include "log/log.h"
+#include "patch/patch.h"
 #include "replay/cancel.h"
 #include "replay/gate.h"
+#include "signal/loop.h"
+#include "signal/signal.h"
 #include "sync/once.h"
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
@@ -144,12 +147,12 @@ static void on_command(struct gr_thread *self, enum gr_cmd cmd)
 __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char **envp)
 {
 	(void)argc;
-	(void)argv;
+	gr_state_stack_top = (uint64_t)argv;
 	bool threads = gr_real_init();
 	gr_once_init();
 	if (!open_pages())
 		return false;
-	uint64_t vdso = auxiliary(envp, AT_SYSINFO_EHDR), loader = auxiliary(envp, AT_BASE);
+	uint64_t program = auxiliary(envp, AT_PHDR), vdso = auxiliary(envp, AT_SYSINFO_EHDR), loader = auxiliary(envp, AT_BASE);
 	hide_preload(envp);
 	gr_slot->pid = gr_pid();
 	if (!threads)
@@ -158,6 +161,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else\nstart the program without tools that map memory into it, such as sanitizers", GR_THREADS_ADDR, 0);
 	struct gr_thread *self = adopt_main();
 	drop_rseq(self->fs_base);
+	gr_patch_init(program);
 	if (vdso)
 		gr_vdso_init(vdso);
 	gr_fd_init();
@@ -166,11 +170,11 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_stack_init((uint64_t)self->ctid - self->fs_base);
 	gr_clone_init();
 	gr_futex_init();
+	gr_signal_init(self);
 	// INVARIANT(same-lookups): a recording and its replay call the same functions of the loader. It counts the symbols it
 	// looks up, in memory that digests see, and leaves its work in vector registers, which they see too.
 	gr_wake_init();
 	gr_cancel_init(self->fs_base);
-	gr_fault_init();
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
 		gr_ctl->threads = 1;
@@ -183,6 +187,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_points_init();
 		gr_output_init();
 		struct gr_event first;
+		gr_points_foreign = gr_signal_foreign;
 		gr_gate_open(self);
 		if (gr_gate_peek(self, &first))
 			self->pub.recorded_tid = first.result;

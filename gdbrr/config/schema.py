@@ -26,6 +26,7 @@ KNOB_KEYS = {
     "limits.checkpoints": "checkpoints",
     "points": "points",
     "limits.trace": "trace_limit",
+    "engine.patch": "patch",
 }
 """Key of a profile: knob in knobs.def. Every knob has one."""
 
@@ -42,7 +43,7 @@ NOT_YET_ORDERS = {
     "auto": "parallel or serial, whichever fits the program",
 }
 
-SECTIONS = ("epochs", "limits", "classes", "calls", "paths")
+SECTIONS = ("epochs", "limits", "engine", "classes", "calls", "paths")
 RULES_MAX = 8192
 """GR_RULES_MAX of preload/abi.h: the bytes that all path rules together may take; a test compares them."""
 MAKING = frozenset({"MAKES", "MAKES_IF", "MAKES_AT"})
@@ -67,8 +68,8 @@ class Key:
         if knob.type == "enum":
             return self._check_choice(knob, value)
         if knob.type == "bool":
-            if isinstance(value, bool) or value in ("on", "off"):
-                return int(value in (True, "on"))
+            if value in (0, 1, "on", "off"):  # a demo's profile holds numbers
+                return int(value in (1, "on"))
             raise GdbrrError(f"{self.name} is on or off, not {shown(value)}", hint="write true or false")
         return self._check_number(knob, value)
 

@@ -11,9 +11,12 @@
 #include <sys/prctl.h>
 
 #include "../core/page.h"
+#include "../core/panic.h"
 #include "../core/raw.h"
+#include "../patch/patch.h"
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
+#include "../signal/signal.h"
 #include "../syscall/dispatch.h"
 
 static uint32_t expected, arrived;
@@ -124,6 +127,7 @@ _Noreturn void gr_wake(void)
 void gr_wake_remade(struct gr_thread *self)
 {
 	gr_sud_arm();
+	gr_signal_born(self);
 	if (self->robust)
 		GR_RAW(SYS_set_robust_list, self->robust, self->robust_len);
 	__atomic_fetch_add(&arrived, 1, __ATOMIC_ACQ_REL);
@@ -135,6 +139,10 @@ void gr_wake_complete(void)
 {
 	while (__atomic_load_n(&arrived, __ATOMIC_ACQUIRE) != expected)
 		GR_RAW(SYS_sched_yield);
+	// INVARIANT(copies-are-unpatched): whatever looks at code, a debugger, a breakpoint, a trace, looks at a copy, and
+	// finds the text there as it is in the file.
+	if (!gr_patch_undo(NULL))
+		gr_panic(gr_self, GR_PANIC_BUG, "the text of a copy cannot be put back", 0, 0);
 	// One process may be looked at by any debugger of the same user, also where Yama asks for it to be said.
 	GR_RAW(SYS_prctl, 0x59616d61, -1, 0, 0, 0); // PR_SET_PTRACER, PR_SET_PTRACER_ANY
 	gr_replay.seen = 0;

@@ -7,13 +7,14 @@
 	.text
 
 // Builds the frame on the engine's stack. %r11 holds the thread, %rsp the program's, `goes_on` where the program goes
-// on. Flags are untouched until they are saved.
-.macro FRAME goes_on
+// on, `tail` the stub that it goes on by, or 0. Flags are untouched until they are saved.
+.macro FRAME goes_on, tail
 	mov %rsp, GR_OFF_RSP(%r11)
 	mov GR_OFF_STACK(%r11), %rsp
-	lea -16(%rsp), %rsp              // fs_base, gs_base: filled in by those who need them
+	movq \tail, GR_FRAME_TAIL-GR_FRAME(%rsp)
+	lea -16(%rsp), %rsp              // fs_base, gs_base
 	pushfq
-	push \goes_on
+	pushq \goes_on
 	push %r15
 	push %r14
 	push %r13
@@ -34,46 +35,95 @@
 	cld
 	mov %rsp, %rdi
 	mov %r11, %rsi
+	IN_FRAME
 .endm
 
-// A program's `syscall` instruction comes here. rcx: behind the instruction; everything else as at the instruction.
-	.globl gr_door
-	.hidden gr_door
-	.type gr_door, @function
-gr_door:
+// For unwinders: whoever is called with %rsp at a frame was called by the program, with the registers in it.
+.macro IN_FRAME
+	.cfi_escape 0x0f, 3, 0x77, 56, 0x06              // CFA: the frame's rsp
+	.cfi_escape 0x10, 3, 2, 0x77, 8                  // rbx
+	.cfi_escape 0x10, 6, 2, 0x77, 48                 // rbp
+	.cfi_escape 0x10, 12, 3, 0x77, 0xe0, 0           // r12 at 96
+	.cfi_escape 0x10, 13, 3, 0x77, 0xe8, 0           // r13
+	.cfi_escape 0x10, 14, 3, 0x77, 0xf0, 0           // r14
+	.cfi_escape 0x10, 15, 3, 0x77, 0xf8, 0           // r15
+	.cfi_escape 0x10, 16, 3, 0x77, 0x80, 1           // rip at 128
+.endm
+
+// A program's `syscall` instruction comes here by a trap. rcx: behind the instruction; everything else as at the
+// instruction.
+	.globl gr_door_trapped
+	.hidden gr_door_trapped
+	.type gr_door_trapped, @function
+gr_door_trapped:
+	.cfi_startproc
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
-	FRAME %rcx
+	FRAME %rcx, $0
+	call gr_trapped_c
+	jmp gr_leave
+	.cfi_endproc
+	.size gr_door_trapped, .-gr_door_trapped
+
+// A patched site's stub jumps here. rcx: the stub's tail, in front of which stands where the program goes on. Flags
+// and everything else are the program's. Where the engine is off the call is made in the stub itself, because a child on
+// another stack finds its way back only there.
+	.globl gr_door_stub
+	.hidden gr_door_stub
+	.type gr_door_stub, @function
+	.balign 64
+	.cfi_startproc
+2:	lea -GR_STUB_NATIVE(%r11), %r11
+	jmp *%r11
+gr_door_stub:
+	mov %rcx, %r11
+	mov gr_self@gottpoff(%rip), %rcx
+	mov %fs:(%rcx), %rcx
+	jrcxz 2b
+	xchg %rcx, %r11
+	FRAME -8(%rcx), %rcx
 	call gr_door_c
 
-// Leaves by the frame at %rsp: every register from it, rcx and r11 as the kernel leaves them.
+// Leaves by the frame at %rsp: every register from it, rcx and r11 as the kernel leaves them. A stub's tail sets rcx.
 gr_leave:
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
+	test %r11, %r11
+	jz 1f                            // a fork's child: it never comes back
 	addq $GR_LEVEL, GR_OFF_STACK(%r11)
-	pop %rax
-	pop %rbx
-	pop %rcx
-	pop %rdx
-	pop %rsi
-	pop %rdi
-	pop %rbp
-	lea 8(%rsp), %rsp
-	pop %r8
-	pop %r9
-	pop %r10
-	lea 8(%rsp), %rsp
-	pop %r12
-	pop %r13
-	pop %r14
-	pop %r15
-	mov (%rsp), %rcx
-	mov 8(%rsp), %r11
-	lea 8(%rsp), %rsp
-	popfq
-	mov -88(%rsp), %rsp              // the frame's rsp: 88 bytes below its end, within the red zone
+1:	mov 8(%rsp), %rbx
+	mov 24(%rsp), %rdx
+	mov 32(%rsp), %rsi
+	mov 40(%rsp), %rdi
+	mov 48(%rsp), %rbp
+	mov 64(%rsp), %r8
+	mov 72(%rsp), %r9
+	mov 80(%rsp), %r10
+	mov 96(%rsp), %r12
+	mov 104(%rsp), %r13
+	mov 112(%rsp), %r14
+	mov 120(%rsp), %r15
+	mov 128(%rsp), %rcx
+	mov GR_FRAME_TAIL(%rsp), %rax
+	mov 136(%rsp), %r11
+	test %rax, %rax
+	cmovnz %rax, %rcx
+	test $0x40500, %r11d             // AC, DF, TF: only popf sets them, which costs as much as all the rest
+	jnz 3f
+	movzbl %r11b, %eax
+	shl $8, %eax
+	bt $11, %r11d
+	setc %al
+	add $0x7f, %al                   // sets OF if it was set
+	sahf                             // and the other five
+4:	mov (%rsp), %rax
+	mov 56(%rsp), %rsp
 	jmp *%rcx
-	.size gr_door, .-gr_door
+3:	push %r11
+	popfq
+	jmp 4b
+	.cfi_endproc
+	.size gr_door_stub, .-gr_door_stub
 
 // The exported wrappers. eax: which one.
 	.set gr_wrap_number, 0
@@ -92,20 +142,31 @@ gr_heap_operation:
 	jmp gr_wrap
 	.size gr_heap_operation, .-gr_heap_operation
 
+#define WRAP(name, version, op, doc) .quad name;
+	.section .data.rel.ro, "aw"
+	.globl gr_wrap_entries
+	.hidden gr_wrap_entries
+gr_wrap_entries:
+#include "../tables/wrappers.def"
+	.text
+#undef WRAP
+
 	.type gr_wrap, @function
 gr_wrap:
+	.cfi_startproc
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
 	test %r11, %r11
 	jz 1f
 	mov (%rsp), %r10
 	lea 8(%rsp), %rsp                // the return address stays in the red zone
-	FRAME %r10
+	FRAME %r10, $0
 	mov %eax, %edx
 	call gr_wrap_c
 	jmp gr_leave
 1:	lea gr_real(%rip), %r11          // the engine is off for this thread
 	jmp *(%r11, %rax, 8)
+	.cfi_endproc
 	.size gr_wrap, .-gr_wrap
 
 // The library's function in rax, with the fourth argument in r10: the way out of the engine loses rcx.
@@ -267,12 +328,18 @@ gr_debug_trapped:
 	ret
 	.size gr_debug_trap, .-gr_debug_trap
 
+// ------------------------------------------------------------------ stubs of patched call sites (patch/stub.c)
+	.section gr_stubs, "ax", @progbits
+	.balign 4096
+	.fill GR_STUBS_SIZE, 1, 0xcc
+
 // ------------------------------------------------------------------ the gate: every system call of the engine
 	.section gr_gate, "ax", @progbits
 	.globl gr_raw6
 	.hidden gr_raw6
 	.type gr_raw6, @function
 gr_raw6:
+	.cfi_startproc
 	mov %rdi, %rax
 	mov %rsi, %rdi
 	mov %rdx, %rsi
@@ -282,32 +349,41 @@ gr_raw6:
 	mov 8(%rsp), %r9
 	syscall
 	ret
+	.cfi_endproc
 	.size gr_raw6, .-gr_raw6
 
-// long gr_raw_unless(flag, arg, nr): a system call that is not made, or is broken off, once *flag is 1; then -EINTR.
-// A signal handler that finds the program counter from gr_raw_unless_check on moves it to gr_raw_unless_done.
-	.globl gr_raw_unless, gr_raw_unless_check, gr_raw_unless_done
-	.hidden gr_raw_unless, gr_raw_unless_check, gr_raw_unless_done
-	.type gr_raw_unless, @function
-gr_raw_unless:
-	mov %rdx, %rax
-	mov %rdi, %rcx
-	mov %rsi, %r11
-	mov (%r11), %rdi
-	mov 8(%r11), %rsi
-	mov 16(%r11), %rdx
-	mov 24(%r11), %r10
-	mov 32(%r11), %r8
-	mov 40(%r11), %r9
-gr_raw_unless_check:
-	cmpl $1, (%rcx)
+// long gr_wait6(nr, a, b, c, d, e, f, held, cancel): as gr_raw6, but not with *held set, or *cancel 1. The engine's handlers
+// know the instructions from gr_wait_check up to gr_wait_done.
+	.globl gr_wait6
+	.hidden gr_wait6
+	.type gr_wait6, @function
+gr_wait6:
+	.cfi_startproc
+	mov %rdi, %rax
+	mov %rsi, %rdi
+	mov %rdx, %rsi
+	mov %rcx, %rdx
+	mov %r8, %r10
+	mov %r9, %r8
+	mov 8(%rsp), %r9
+	mov 16(%rsp), %rcx
+	mov 24(%rsp), %r11
+	.globl gr_wait_check
+	.hidden gr_wait_check
+gr_wait_check:
+	cmpl $0, (%rcx)
+	jne 1f
+	cmpl $1, (%r11)
 	je 1f
 	syscall
-gr_raw_unless_done:
+	.globl gr_wait_done
+	.hidden gr_wait_done
+gr_wait_done:
 	ret
-1:	mov $-4, %rax
+1:	mov $-512, %rax
 	ret
-	.size gr_raw_unless, .-gr_raw_unless
+	.cfi_endproc
+	.size gr_wait6, .-gr_wait6
 
 	.globl gr_restorer
 	.hidden gr_restorer

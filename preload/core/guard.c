@@ -26,6 +26,8 @@ void gr_show_syscall(struct gr_thread *self, const struct gr_regs *frame)
 	self->pub.shown.fs_base = self->fs_base;
 	self->pub.shown.gs_base = 0;
 	self->pub.shown.rip -= 2;
+	self->pub.shown.rcx = frame->rip; // trapped or patched, as the kernel leaves them
+	self->pub.shown.r11 = frame->eflags;
 	self->pub.ret_pc = frame->rip;
 }
 

@@ -15,6 +15,7 @@ enum gr_wrap {
 #undef WRAP
 
 extern void *gr_real[GR_WRAP_COUNT];
+extern const uint64_t gr_wrap_entries[GR_WRAP_COUNT] __attribute__((visibility("hidden"))); // entry.S: the exported wrappers
 
 // Runs the library's function inside an operation: what it asks of the kernel is no operation of its own.
 #define GR_REAL(self, name, ...) \

@@ -1,18 +1,26 @@
 // Memory and text without libc; see nolibc.h.
 // Runs in: everywhere in the engine.
-// May call: raw system calls (gr_peek).
+// May call: nothing.
 // Owns: nothing that lives.
 #include "nolibc.h"
 
-#include <sys/uio.h>
-
-#include "raw.h"
-
-#define HIDDEN __attribute__((visibility("hidden")))
+#define SMALL 256 // below, starting a string instruction costs more than the copy
+// Or the compiler makes a call of memcpy of the loop in memcpy.
+#define HIDDEN __attribute__((visibility("hidden"), optimize("no-tree-loop-distribute-patterns")))
 
 HIDDEN void *memcpy(void *dst, const void *src, size_t n)
 {
 	void *ret = dst;
+	if (n <= SMALL) {
+		uint64_t *d = dst;
+		const uint64_t *s = src;
+		for (; n >= 8; n -= 8)
+			__builtin_memcpy(d++, s++, 8);
+		dst = d;
+		src = s;
+		if (!n)
+			return ret;
+	}
 	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
 	return ret;
 }
@@ -20,6 +28,14 @@ HIDDEN void *memcpy(void *dst, const void *src, size_t n)
 HIDDEN void *memset(void *dst, int c, size_t n)
 {
 	void *ret = dst;
+	if (n <= SMALL) {
+		uint64_t *d = dst, word = (c & 0xff) * 0x0101010101010101;
+		for (; n >= 8; n -= 8)
+			__builtin_memcpy(d++, &word, 8);
+		dst = d;
+		if (!n)
+			return ret;
+	}
 	__asm__ volatile("rep stosb" : "+D"(dst), "+c"(n) : "a"(c) : "memory");
 	return ret;
 }
@@ -112,14 +128,6 @@ void gr_format(char *dst, size_t size, const char *format, ...)
 	}
 	*p = 0;
 	va_end(args);
-}
-
-size_t gr_peek(void *dst, uint64_t src, size_t n)
-{
-	struct iovec local = {dst, n}, remote = {(void *)src, n};
-	long tid = gr_tid(); // not the process's id: a main thread that left by pthread_exit has no memory any more
-	long ret = GR_RAW(SYS_process_vm_readv, tid, &local, 1, &remote, 1, 0);
-	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }
 
 // INVARIANT(high-bits-count): callers fold the result to 32 bits by `hash ^ hash >> 32`. A shift by 32 here would be undone

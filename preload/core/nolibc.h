@@ -19,9 +19,6 @@ int gr_strcmp(const char *a, const char *b);
 // Text into a bounded buffer; understands %s %d %u %x (all 64 bits wide) and %%.
 void gr_format(char *dst, size_t size, const char *format, ...);
 
-// Copies from memory that may not be there; returns the bytes that were.
-size_t gr_peek(void *dst, uint64_t src, size_t n);
-
 #define GR_HASH_SEED 0x9e3779b97f4a7c15
 uint64_t gr_hash(uint64_t hash, const void *data, size_t n);
 uint64_t gr_hash_word(uint64_t hash, uint64_t word);

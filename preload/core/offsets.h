@@ -8,8 +8,16 @@
 #define GR_OFF_RSP 216   // struct gr_thread.program_rsp
 #define GR_OFF_CTX 320   // struct gr_thread.ctx
 #define GR_FRAME 160     // sizeof(struct gr_regs)
+#define GR_FRAME_TAIL 152 // its gs_base: where the door goes on instead of rip, if not 0 (a patched site's stub)
 #define GR_LEVEL 0x4000  // engine stack for one entry; nested entries go below
 
-// a thread's block: pub and private fields, xsave area, engine stack
+// a thread's block: pub and private fields, xsave area, stack of the handlers, engine stack
 #define GR_BLOCK_XSAVE 0x2000
+#define GR_BLOCK_ALTSTACK 0x8000 // of the engine's handlers
+#define GR_ALTSTACK 0x8000
 #define GR_BLOCK_STACK 0x40000
+
+// stubs of patched call sites
+#define GR_STUBS_SIZE 0x20000
+#define GR_STUB_MOVED_AT 7 // what the jump replaced stands so far behind its tail
+#define GR_STUB_NATIVE 12 // a stub's own syscall instruction stands so far in front of its tail

@@ -15,6 +15,10 @@ extern enum gr_mode gr_mode;
 // Our row in the control page; row 0 but in copies of a replay.
 extern struct gr_slot *gr_slot;
 
+// Engine code outside the engine's library: stubs near the program's text.
+struct gr_range { uint64_t start, end; };
+extern struct gr_range gr_outpost;
+
 // By order of knobs.def.
 enum gr_knob {
 #define KNOB(name, ...) GR_KNOB_##name,

@@ -11,6 +11,7 @@
 #include "raw.h"
 
 enum gr_mode gr_mode;
+struct gr_range gr_outpost;
 struct gr_slot *gr_slot = &((struct gr_ctl *)GR_CTL_ADDR)->slot[0];
 
 struct gr_panic *gr_panic_open(struct gr_thread *self, enum gr_panic_code code)

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 
 #include "nolibc.h"
+#include "page.h"
 #include "raw.h"
 
 __thread struct gr_thread *gr_self;
@@ -85,5 +86,5 @@ void gr_thread_release(struct gr_thread *t)
 bool gr_in_engine(uint64_t pc)
 {
 	extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
-	return pc >= (uint64_t)__ehdr_start && pc < (uint64_t)_end;
+	return (pc >= (uint64_t)__ehdr_start && pc < (uint64_t)_end) || (pc >= gr_outpost.start && pc < gr_outpost.end);
 }

@@ -17,6 +17,14 @@ struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
 #define GR_ONCE_DEPTH 16
 struct gr_onces { uint64_t object[GR_ONCE_DEPTH]; };
 struct gr_attr { uint64_t word[7]; }; // a pthread_attr_t
+// A siginfo_t as the kernel writes it, and an alternate stack as the program set it.
+struct gr_siginfo { uint64_t word[16]; };
+struct gr_altstack { uint64_t sp, size; uint32_t flags; };
+
+// Signals that the engine never lets the kernel block and that the program cannot have yet: GR_SIGNALS_KEPT, in this order.
+struct gr_stash { uint64_t signals; struct gr_siginfo info[4]; };
+
+struct gr_within;
 
 struct gr_thread {
 	struct gr_thread_pub pub;
@@ -48,7 +56,8 @@ uint32_t gr_thread_recorded(uint32_t tid);
 void gr_thread_release(struct gr_thread *t);
 
 // entry.S
-void gr_door(void);                                     // a program's `syscall` instruction comes here
+void gr_door_trapped(void);                             // a program's `syscall` instruction comes here by a trap,
+void gr_door_stub(void);                                // or by a stub, where its site is patched
 int gr_ctx_save(struct gr_ctx *ctx) __attribute__((returns_twice)); // 0 now, 1 in a woken copy
 _Noreturn void gr_ctx_restore(struct gr_ctx *ctx);
 long gr_clone_thread(long nr, long a, long b, long c, long d, long e, struct gr_thread *child);

@@ -4,6 +4,7 @@
 // Owns: operations of the kind DIGEST.
 #include "digest.h"
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/panic.h"
 #include "../ctl/slot.h"

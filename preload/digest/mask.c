@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <stddef.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/panic.h"

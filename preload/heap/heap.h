@@ -67,6 +67,9 @@ void gr_heap_leave(bool shared);
 struct gr_heap *gr_heap_take(int number);
 void gr_heap_give(struct gr_heap *heap);
 
+// Calls `each` for what was ever used of the regions in [from, to): page descriptors, the heap itself, pages.
+void gr_heap_ranges(uint64_t from, uint64_t to, void (*each)(void *arg, uint64_t from, uint64_t to), void *arg);
+
 // ---------------------------------------------------------------- pages.c
 struct gr_page *gr_page_of(const void *p);
 // A run of pages; *ret_zero if they were never used. NULL when the region is used up.

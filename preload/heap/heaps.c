@@ -81,3 +81,16 @@ void gr_heap_give(struct gr_heap *heap)
 	state[heap->number] = LEFT;
 	gr_unlock(&list_lock);
 }
+
+void gr_heap_ranges(uint64_t from, uint64_t to, void (*each)(void *arg, uint64_t from, uint64_t to), void *arg)
+{
+	for (unsigned number = (from - GR_HEAP_ADDR) / GR_HEAP_REGION; number < GR_HEAPS; number++) {
+		const struct gr_heap *heap = heap_at(number);
+		uint64_t region = (uint64_t)heap - TABLE;
+		if (region >= to)
+			return;
+		uint64_t pages = ((uint64_t)heap->clean - region) / GR_PAGE;
+		each(arg, region, region + pages * sizeof(struct gr_page));
+		each(arg, (uint64_t)heap, (uint64_t)heap->clean);
+	}
+}

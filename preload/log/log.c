@@ -78,17 +78,23 @@ static uint64_t coarse_time(struct gr_thread *self)
 }
 
 // ---------------------------------------------------------------- events
-// Room for an event, and its stamp. False when the log is closed: nothing of this thread is logged any more.
-static bool begin(struct gr_thread *self, struct gr_event *ev)
+// Room for an event and `more` bytes, and the last of `stamps` stamps for it. False when the log is closed: nothing of this
+// thread is logged any more.
+static bool begin_some(struct gr_thread *self, struct gr_event *ev, size_t more, unsigned stamps)
 {
-	size_t need = GR_EVENT_MAX_HEAD + ev->len;
+	size_t need = GR_EVENT_MAX_HEAD + ev->len + more;
 	if (__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED)
 		return false;
 	if ((size_t)(self->end - self->pos) < need && !new_chunk(self, need))
 		return false;
 	ev->time = coarse_time(self);
-	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, 1, __ATOMIC_SEQ_CST);
+	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, stamps, __ATOMIC_SEQ_CST);
 	return !(ev->stamp & GR_CLOSED);
+}
+
+static bool begin(struct gr_thread *self, struct gr_event *ev)
+{
+	return begin_some(self, ev, 0, 1);
 }
 
 // INVARIANT(commit-after-event): see abi.h.
@@ -118,21 +124,23 @@ static void log_rest(struct gr_thread *self, const struct gr_piece *piece, uint3
 	}
 }
 
-void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count, uint64_t shift)
+// What of the pieces an event holds, each behind its length.
+static uint32_t pieces_length(const struct gr_piece *pieces, unsigned count)
 {
-	uint32_t room = GR_EVENT_DATA;
-	ev->data = NULL;
-	ev->len = 0;
+	uint32_t room = GR_EVENT_DATA, length = 0;
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t n = pieces[i].len < room ? pieces[i].len : room;
-		ev->len += sizeof n + n;
+		length += sizeof n + n;
 		room -= n;
 	}
-	if (!begin(self, ev))
-		return;
+	return length;
+}
+
+static void put_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)
+{
 	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
 	uint8_t *p = self->pos - ev->len;
-	room = GR_EVENT_DATA;
+	uint32_t room = GR_EVENT_DATA;
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t n = pieces[i].len < room ? pieces[i].len : room;
 		memcpy(p, &n, sizeof n);
@@ -141,12 +149,42 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 		room -= n;
 	}
 	commit(self);
-	room = GR_EVENT_DATA;
+}
+
+static void put_rest(struct gr_thread *self, const struct gr_piece *pieces, unsigned count, uint64_t shift)
+{
+	uint32_t room = GR_EVENT_DATA;
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t n = pieces[i].len < room ? pieces[i].len : room;
 		log_rest(self, &pieces[i], n, shift);
 		room -= n;
 	}
+}
+
+void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count, uint64_t shift)
+{
+	ev->data = NULL;
+	ev->len = pieces_length(pieces, count);
+	if (!begin(self, ev))
+		return;
+	put_pieces(self, ev, pieces, count);
+	put_rest(self, pieces, count, shift);
+}
+
+void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event *end, const struct gr_piece *pieces,
+		 unsigned count)
+{
+	end->data = NULL;
+	end->len = pieces_length(pieces, count);
+	if (!begin_some(self, end, GR_EVENT_MAX_HEAD, 2))
+		return;
+	start->time = end->time;
+	end->time = 0;
+	start->stamp = end->stamp - 1;
+	self->pos += gr_event_encode(self->pos, start, &self->stamp);
+	self->pub.ops++;
+	put_pieces(self, end, pieces, count);
+	put_rest(self, pieces, count, 0);
 }
 
 void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)

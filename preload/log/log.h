@@ -22,3 +22,7 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 
 // The same for pieces that stand in a row behind one length; together they fit one event.
 void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);
+
+// Two events in a row that share one place in the order: a start that nobody else can see, and its end.
+void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event *end, const struct gr_piece *pieces,
+		 unsigned count);

@@ -20,6 +20,8 @@
 #include "gate.h"
 
 #define KICK 32 // glibc's own signal for this purpose, which it never gets to use
+// As for every handler of the engine, see signal/action.h.
+#define KEPT (1ULL << (SIGSEGV - 1) | 1ULL << (SIGBUS - 1) | 1ULL << (SIGSYS - 1) | 1ULL << (SIGTRAP - 1))
 #define TCB_BYTES 0x900
 #define TCB_THREADS 0x18 // tcbhead_t.multiple_threads
 
@@ -79,9 +81,9 @@ static void kicked(int sig, siginfo_t *info, void *context)
 	(void)info;
 	if (gr_mode != GR_MODE_RECORD || !self)
 		return;
-	if (pc >= (uint64_t)gr_raw_unless_check && pc < (uint64_t)gr_raw_unless_done) {
-		regs[REG_RAX] = -EINTR;
-		regs[REG_RIP] = (greg_t)gr_raw_unless_done;
+	if (pc >= (uint64_t)gr_wait_check && pc < (uint64_t)gr_wait_done) {
+		regs[REG_RAX] = GR_RESTART;
+		regs[REG_RIP] = (greg_t)gr_wait_done;
 		return;
 	}
 	// The library sets the asynchronous type around its cancellation points; there the thread comes to the door.
@@ -94,7 +96,7 @@ static void kicked(int sig, siginfo_t *info, void *context)
 void gr_cancel_init(uint64_t fs_base)
 {
 	static const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
-		kicked, SA_SIGINFO | SA_RESTART | 0x04000000, gr_restorer, ~0ULL & ~(1ULL << (SIGSYS - 1)),
+		kicked, SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000, gr_restorer, ~KEPT,
 	};
 	int old;
 	memcpy(before, (void *)fs_base, sizeof before);

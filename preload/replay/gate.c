@@ -18,10 +18,17 @@ struct gr_replay gr_replay = {.final = ~0u, .trace_tick = ~0ULL};
 void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
 void (*gr_gate_on_born)(struct gr_thread *self);
 void (*gr_gate_on_stand)(enum gr_slot_state state);
+void (*gr_gate_on_signal)(struct gr_thread *self);
 
 static const struct gr_run *run_at(uint64_t row)
 {
 	return (const struct gr_run *)((const char *)gr_image + gr_image->runs_off) + row;
+}
+
+bool gr_gate_has(uint32_t index)
+{
+	const struct gr_stream *streams = (const struct gr_stream *)((const char *)gr_image + gr_image->streams_off);
+	return index < gr_image->threads && streams[index].ops;
 }
 
 void gr_gate_open(struct gr_thread *self)
@@ -241,6 +248,8 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object)
 void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)
 {
 	do {
+		if (op != GR_OP_SIGNAL)
+			gr_gate_on_signal(self);
 		await_turn(self, TAKE);
 		size_t n = gr_event_decode(self->pos, self->end - self->pos, ret, &self->stamp);
 		if (!n || !self->left)

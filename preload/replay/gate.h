@@ -23,6 +23,9 @@ struct gr_replay {
 
 extern struct gr_replay gr_replay;
 
+// Did this thread come to any operation?
+bool gr_gate_has(uint32_t index);
+
 // Opens the thread's stream in the image.
 void gr_gate_open(struct gr_thread *self);
 
@@ -35,6 +38,8 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object);
 
 // Lets everything happen that comes before this thread's next tick, without taking that.
 void gr_gate_turn(struct gr_thread *self);
+// Called in front of gr_gate_next, unless it is for a signal: handlers that ran in the middle of the operation run now.
+extern void (*gr_gate_on_signal)(struct gr_thread *self);
 
 // The event after that, without taking it. False if the stream ends.
 bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret);

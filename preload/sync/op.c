@@ -12,6 +12,7 @@
 #include "../log/log.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
+#include "../signal/signal.h"
 
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result)
 {
@@ -121,6 +122,8 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	uint64_t rip = frame->rip;
 	gr_show_call(self, frame);
 	self->pub.state = GR_T_ENGINE;
+	if (which < GR_WRAP_COUNT)
+		gr_signal_enter(self, frame, gr_wrap_entries[which]);
 	if (gr_cancel_acts(self, GR_CANCEL_BEFORE, false)) {
 		gr_cancel_turn(frame);
 	} else {
@@ -130,6 +133,12 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	}
 	if (gr_digest_on())
 		gr_digest_leave(self, frame, false);
+	// No place for a handler: the middle of an allocation, and the way from the engine into a function of the library.
+	if (which <= GR_WRAP_COUNT && frame->rip == rip)
+		gr_signal_leave(self, frame);
+	else
+		gr_signal_seek(self);
+	self->operation = NULL;
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
 	self->pub.state = GR_T_RUNNING;

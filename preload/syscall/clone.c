@@ -4,8 +4,10 @@
 // Owns: the numbering of threads.
 #include <dlfcn.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/ops.h"
 #include "../core/page.h"
@@ -13,8 +15,10 @@
 #include "../core/raw.h"
 #include "../heap/heap.h"
 #include "../heap/stack.h"
+#include "../patch/patch.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
+#include "../signal/signal.h"
 #include "dispatch.h"
 #include "descriptor.h"
 #include "process/process.h"
@@ -61,11 +65,14 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	frame->rax = 0;
 	frame->rsp = stack;
 	child->fs_base = tls;
+	child->sigmask = call->self->sigmask;
+	child->altstack.flags = SS_DISABLE;
 	child->stack -= GR_LEVEL;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 	child->pub.parent = call->self->pub.index;
 	child->pub.shown = *frame;
 	child->pub.shown.fs_base = tls;
+	child->pub.shown.gs_base = 0;
 	child->pub.ret_pc = frame->rip;
 	return child;
 }
@@ -82,10 +89,12 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	if (recording)
 		call->object = __atomic_fetch_add(&gr_ctl->threads, 1, __ATOMIC_RELAXED);
 	gr_call_start(call);
-	bool refused = !recording && gr_gate_peek(call->self, &ev) && ev.result < 0;
+	// Where the recording ends in the middle of the call, the thread exists if it came to an operation.
+	bool returned = !recording && gr_gate_peek(call->self, &ev);
+	bool refused = !recording && (returned ? ev.result < 0 : !gr_gate_has(call->object));
 	if (!refused) {
 		struct gr_thread *child = prepare(call, call->object, stack, flags, ctid, tls);
-		child->pub.recorded_tid = ev.result;
+		child->pub.recorded_tid = returned ? ev.result : 0;
 		__atomic_add_fetch(&live, 1, __ATOMIC_SEQ_CST);
 		// A replay is fenced in, and a fence cannot look into clone3's arguments, which lie in memory.
 		call->result = recording ? gr_clone_thread(call->nr, a[0], a[1], a[2], a[3], a[4], child)
@@ -124,6 +133,7 @@ void gr_thread_born(struct gr_thread *self)
 	gr_self = self;
 	self->pub.tid = gr_tid();
 	gr_sud_arm();
+	gr_signal_born(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		self->pub.recorded_tid = self->pub.tid;
 		adopt_heap(self, -1);
@@ -137,6 +147,7 @@ void gr_thread_born(struct gr_thread *self)
 		gr_gate_on_born(self);
 		gr_gate_next(self, GR_OP_START, 0, 0, &ev);
 		adopt_heap(self, ev.object - 1);
+		gr_signal_seek(self);
 		gr_gate_out(self, (struct gr_regs *)(self->stack + GR_LEVEL) - 1);
 	}
 	self->pub.state = GR_T_RUNNING;
@@ -158,9 +169,11 @@ void gr_exit(struct gr_call *call)
 		*(uint64_t *)frame->rsp = 0;
 		frame->rdi = 0;
 		frame->rip = (uint64_t)exit;
+		frame->gs_base = 0;
 		return;
 	}
 	self->pub.ret_pc = 0;
+	gr_signal_exit(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
 		gr_heap_give(self->heap);
@@ -241,15 +254,28 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	gr_fd_inherited();
 	if (shares && !gr_child_prepare(call->self))
 		refuse(call, "a child without room for what it changes");
+	uint64_t all = ~0ULL, before;
+	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
+	gr_sigact_lock(); // or somebody who is not in the child might hold it there for ever
 	call->result = bear(call, birth);
+	gr_sigact_unlock();
 	if (call->result == 0) {
 		gr_mode = GR_MODE_OFF;
+		// A handler that made the child may return in it, to behind a patched site, without the engine. Where there
+		// is no /proc, the text stays as it is and calls are made in the stubs.
+		gr_patch_undo(call->self);
 		if (birth->stack)
 			call->frame->rsp = birth->stack;
-		if (shares)
+		if (shares) {
+			gr_signal_followed(call->self);
 			gr_child_born(call->self);
+		} else {
+			gr_signal_forked(call->self);
+			gr_self = NULL;
+		}
 		return;
 	}
+	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
 	uint8_t *room = (uint8_t *)gr_room(call->self, 0x1000);
 	struct gr_stores stores = {room, room + 0x1000, !room};
 	uint64_t len = 0;

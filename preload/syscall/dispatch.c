@@ -12,14 +12,17 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 
+#include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/ops.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../digest/digest.h"
+#include "../patch/patch.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
+#include "../signal/signal.h"
 #include "descriptor.h"
 #include "fd/echo.h"
 #include "fd/input.h"
@@ -30,7 +33,16 @@
 long gr_call_kernel(const struct gr_call *call)
 {
 	const uint64_t *a = call->arg;
+	if (call->nr == SYS_clock_gettime && gr_copy_guarded)
+		return gr_vdso_clock(call);
 	return gr_raw6(call->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+// A call that may wait is one that a signal can end, or a cancellation.
+long gr_call_waiting(const struct gr_call *call)
+{
+	bool waits = call->sys && call->sys->flags & GR_SF_BLOCKS;
+	return waits || gr_cancel_open(call->self) ? gr_signal_wait(call->self, call->nr, call->arg) : gr_call_kernel(call);
 }
 
 _Noreturn void gr_refuse(struct gr_call *call)
@@ -185,6 +197,28 @@ static uint8_t probe(const struct gr_call *call)
 	return found;
 }
 
+// A call that only asks: it does not wait and changes nothing that another thread could see.
+// INVARIANT(query-is-one-place): nothing can come between its start and its end that would have to be told apart, so both
+// are logged behind it, at neighbouring stamps.
+static bool is_query(const struct gr_call *call)
+{
+	uint8_t cls = call->sys->cls;
+	return !call->sys->flags && (cls == GR_CLASS_time || cls == GR_CLASS_random || cls == GR_CLASS_proc) && !gr_fd_makes(call);
+}
+
+static void record_query(struct gr_call *call)
+{
+	struct gr_piece *pieces = gr_call_room(call->self);
+	struct gr_event start = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = gr_call_check(call), .flags = call->action};
+	struct gr_event end = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
+	gr_call_before(call);
+	end.result = call->result = gr_call_kernel(call);
+	int count = call->action == GR_ACT_RECORD ? gr_call_outputs(call, pieces) : 0;
+	if (count < 0)
+		gr_refuse(call);
+	gr_log_pair(call->self, &start, &end, pieces, count);
+}
+
 static void record(struct gr_call *call)
 {
 	struct gr_stage stage;
@@ -194,15 +228,17 @@ static void record(struct gr_call *call)
 	call->action = gr_rule_action(call);
 	if (call->action == GR_ACT_REFUSE)
 		gr_refuse(call);
+	if (is_query(call)) {
+		record_query(call);
+		return;
+	}
 	gr_call_start(call);
 	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
 	struct gr_call *real = staged ? &stage.real : call;
 	if (gr_echo_splice(call))
 		real->result = -EINVAL;
-	else if (gr_cancel_open(call->self))
-		real->result = gr_raw_unless(&call->self->cancel, real->arg, call->nr);
 	else
-		real->result = gr_call_kernel(real);
+		real->result = gr_call_waiting(real);
 	call->result = real->result;
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1, .result = call->result};
 	if (call->action == GR_ACT_RECORD) {
@@ -264,10 +300,13 @@ static void replay_native(struct gr_call *call)
 	struct gr_event ev;
 	long real = 0;
 	bool makes = gr_fd_numbers(call);
-	if (!makes)
+	bool ended = gr_gate_peek(call->self, &ev) && (ev.result == GR_RESTART || ev.result == -EINTR); // by a signal
+	if (!makes && !ended)
 		real = gr_call_kernel(call);
 	gr_call_end(call, &ev);
-	if (makes) // what failed was perhaps a limit, or a file that is there by now
+	if (ended)
+		real = ev.result;
+	else if (makes) // what failed was perhaps a limit, or a file that is there by now
 		real = ev.result < 0 && call->action == GR_ACT_NATIVE ? ev.result : gr_call_kernel(call);
 	if (makes && real >= 0 && ev.result >= 0 && real != ev.result) { // the number is the recorded one
 		GR_RAW(SYS_dup3, real, ev.result, O_CLOEXEC);
@@ -305,6 +344,20 @@ static void close_range_call(struct gr_call *call)
 		if (gr_mode == GR_MODE_REPLAY && (entry & GR_FD_CLASS) != GR_FD_NONE && !(entry & GR_FD_RECORDED))
 			GR_RAW(SYS_close, fd);
 		gr_fd_set(fd, GR_FD_NONE);
+	}
+}
+
+// What the engine answers by itself: the kernel has actions, masks and stacks of the engine's.
+static long signal_call(struct gr_call *call)
+{
+	const uint64_t *a = call->arg;
+	switch (call->nr) {
+	case SYS_rt_sigaction:
+		return gr_sigaction((int)a[0], a[1], a[2], a[3]);
+	case SYS_rt_sigprocmask:
+		return gr_sigprocmask(call->self, (int)a[0], a[1], a[2], a[3]);
+	default:
+		return gr_sigaltstack(call->self, call->frame->rsp, a[0], a[1]);
 	}
 }
 
@@ -348,12 +401,10 @@ static bool special(struct gr_call *call)
 			gr_refuse(call);
 		return false;
 	case SYS_rt_sigaction:
-		both = gr_sigaction;
-		break;
 	case SYS_rt_sigprocmask:
-		both = gr_sigprocmask;
-		break;
 	case SYS_sigaltstack:
+		both = signal_call;
+		break;
 	case SYS_set_tid_address:
 		both = (long (*)(struct gr_call *))gr_call_kernel;
 		break;
@@ -373,13 +424,27 @@ static bool special(struct gr_call *call)
 		return gr_memory(call);
 	}
 	gr_call_start(call);
-	call->result = both(call);
-	ev.result = call->result;
-	if (recording)
-		gr_log(call->self, &ev);
-	else
+	if (!recording) {
 		gr_call_end(call, &ev);
+		both(call);
+		return true;
+	}
+	bool changes_action = call->nr == SYS_rt_sigaction;
+	if (changes_action)
+		gr_sigact_lock();
+	ev.result = call->result = both(call);
+	gr_log(call->self, &ev);
+	if (changes_action)
+		gr_sigact_unlock();
 	return true;
+}
+
+// Call sites in text that is about to be unmapped or covered are no longer what they were.
+static void text_goes(const struct gr_call *call)
+{
+	bool covers = call->nr == SYS_mmap && call->arg[3] & 0x10; // MAP_FIXED
+	if (call->nr == SYS_munmap || call->nr == SYS_mremap || covers)
+		gr_patch_forget(call->arg[0], call->arg[1]);
 }
 
 static void replay(struct gr_call *call)
@@ -393,29 +458,82 @@ static void replay(struct gr_call *call)
 		gr_panic(call->self, GR_PANIC_DESYNC, "the demo wants a call to be made again that its profile does not allow", 0, 0);
 }
 
+// ---------------------------------------------------------------- processes that are not recorded
 // Behind the end of a recording whose program goes on: this thread's calls are its own again, from this one on, which is
-// executed where it stands. False where no instruction stands that could be, and in a forked child.
-static bool leave_for_good(struct gr_regs *frame)
+// executed where it stands. Call sites that are patched make it in their stubs.
+static void leave_for_good(struct gr_call *call)
 {
-	const uint8_t *site = (const uint8_t *)frame->rip - 2;
-	if (!(gr_ctl->clock & GR_CLOSED) || site[0] != 0x0f || site[1] != 0x05)
-		return false;
 	gr_sud_disarm();
-	frame->rip -= 2;
-	return true;
+	gr_signal_quit(call->self);
+	gr_self = NULL;
+	call->frame->rip = call->self->pub.shown.rip;
+	call->frame->gs_base = 0; // the site's stub goes on behind it
 }
 
-// A library function that waits on behalf of an operation gives up when its thread is cancelled, as if its time were up.
-static long nested(struct gr_call *call)
+static void unrecorded(struct gr_call *call)
+{
+	switch (call->nr) {
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_sigaltstack:
+		gr_sigact_lock();
+		call->result = signal_call(call);
+		gr_sigact_unlock();
+		break;
+	default:
+		call->result = gr_child_call(call);
+	}
+}
+
+// ---------------------------------------------------------------- signals at both ends
+// A call that may wait is issued with a signal held, and ended if it does: a program that waits for a signal shall not
+// have it an instant before. With a mask of its own it takes only what is blocked outside of it.
+static void signals_before(struct gr_call *call)
+{
+	uint64_t mask;
+	bool waits = call->sys && call->sys->flags & GR_SF_BLOCKS;
+	if (gr_signal_none(call->self))
+		return;
+	if (waits && !gr_signal_temporary(call->nr, call->arg, &mask))
+		return;
+	struct gr_regs again = *call->frame;
+	again.rip = call->self->pub.shown.rip;
+	gr_signal_before(call->self, &again);
+}
+
+// The last step: the result, or the instruction again; a signal; the program.
+static void leave(struct gr_call *call, bool canceled)
 {
 	struct gr_thread *self = call->self;
-	if (gr_mode != GR_MODE_RECORD || call->nr != SYS_futex || !self->point || !gr_cancel_open(self))
-		return gr_call_kernel(call);
-	long ret = gr_raw_unless(&self->cancel, call->arg, call->nr);
-	return ret == -EINTR && __atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST) == 1 ? -ETIMEDOUT : ret;
+	struct gr_regs *frame = call->frame;
+	uint64_t mask;
+	frame->rax = call->result;
+	if (call->result == GR_RESTART && !canceled) {
+		frame->rax = call->nr;
+		frame->rip = self->pub.shown.rip;
+		frame->gs_base = 0; // the site's stub goes on behind it
+	}
+	if (gr_digest_on())
+		gr_digest_leave(self, frame, true);
+	bool temporary = call->result == -EINTR && gr_signal_temporary(call->nr, call->arg, &mask);
+	if (!canceled && !gr_signal_none(self))
+		gr_signal_behind(self, frame, temporary ? &mask : NULL);
+	if (gr_mode == GR_MODE_REPLAY)
+		gr_gate_out(self, frame);
+	self->pub.state = GR_T_RUNNING;
 }
 
 // ---------------------------------------------------------------- from entry.S
+// A call that trapped: its site is patched when it comes again and again.
+void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self)
+{
+	if (frame->rax != SYS_rt_sigreturn) // debuggers and unwinders know that site by its bytes
+		gr_patch_trapped(self, frame);
+	if (self->nest)
+		gr_vdso_trapped(frame->rip);
+	gr_door_c(frame, self);
+}
+
 void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 {
 	struct gr_call call = {
@@ -424,37 +542,44 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		.nr = (long)frame->rax,
 		.arg = {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9},
 	};
-	if (call.nr == SYS_rt_sigreturn) {
-		self->stack += GR_LEVEL;
-		gr_sigreturn(frame->rsp);
-	}
-	if (gr_mode == GR_MODE_OFF || self->nest) {
-		if (!self->nest && leave_for_good(frame))
-			return;
-		frame->rax = self->nest ? nested(&call) : gr_child_call(&call);
+	if (self->nest) {
+		bool waits = call.nr == SYS_futex && gr_mode == GR_MODE_RECORD;
+		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg) : gr_call_kernel(&call);
 		return;
 	}
+	gr_signal_check(self, frame);
+	if (call.nr == SYS_rt_sigreturn)
+		gr_signal_return(self, frame);
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;
 	gr_show_syscall(self, frame);
+	if (gr_mode == GR_MODE_OFF && gr_ctl->clock & GR_CLOSED) {
+		leave_for_good(&call);
+		return;
+	}
 	self->pub.state = GR_T_ENGINE;
+	signals_before(&call);
+	if (gr_mode == GR_MODE_OFF) {
+		unrecorded(&call);
+		leave(&call, false);
+		return;
+	}
 	if (!call.sys || !call.sys->name || call.sys->flags & GR_SF_REFUSED)
 		gr_refuse(&call);
 	refine(&call);
-	if (gr_cancel_acts(self, GR_CANCEL_BEFORE, false)) {
-		gr_cancel_turn(frame);
+	text_goes(&call);
+	bool canceled = gr_cancel_acts(self, GR_CANCEL_BEFORE, false);
+	if (canceled) {
 		call.result = 0;
 	} else if (!special(&call)) {
 		if (gr_mode == GR_MODE_RECORD)
 			record(&call);
 		else
 			replay(&call);
-		if (call.result == -EINTR && gr_cancel_acts(self, GR_CANCEL_BEHIND, false))
-			gr_cancel_turn(frame);
+		canceled = call.result == -EINTR && gr_cancel_acts(self, GR_CANCEL_BEHIND, false);
 	}
-	frame->rax = call.result;
-	if (gr_digest_on())
-		gr_digest_leave(self, frame, true);
-	if (gr_mode == GR_MODE_REPLAY)
-		gr_gate_out(self, frame);
-	self->pub.state = GR_T_RUNNING;
+	if (canceled) {
+		gr_cancel_turn(frame);
+		frame->gs_base = 0;
+	}
+	leave(&call, canceled);
 }

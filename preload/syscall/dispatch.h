@@ -9,6 +9,9 @@
 // Executes the call with the program's own arguments.
 long gr_call_kernel(const struct gr_call *call);
 
+// The same for a call that may wait; GR_RESTART where it shall be made again behind a handler.
+long gr_call_waiting(const struct gr_call *call);
+
 // futex.c: what may be missing on replay, because the program's own atomics are no operations.
 void gr_futex_init(void);
 void gr_futex(struct gr_call *call);
@@ -17,10 +20,9 @@ void gr_yield(struct gr_call *call);
 // clone.c: the library leaves it to the engine to see which thread is the last.
 void gr_clone_init(void);
 
-// signal.c: executed in recording and replay alike.
-long gr_sigaction(struct gr_call *call);
-long gr_sigprocmask(struct gr_call *call);
-void gr_fault_init(void);
+// From entry.S.
+void gr_door_c(struct gr_regs *frame, struct gr_thread *self);
+void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self);
 
 // sud.c
 bool gr_sud_init(void);
@@ -29,6 +31,12 @@ void gr_sud_disarm(void);
 
 // vdso.c: makes the vDSO's functions plain system calls.
 void gr_vdso_init(uint64_t vdso);
+
+// clock_gettime by the vDSO's own code.
+long gr_vdso_clock(const struct gr_call *call);
+
+// A nested call trapped at `pc`: if that is the vDSO, the machine's clock cannot be read without one.
+void gr_vdso_trapped(uint64_t pc);
 
 // The halves of an operation pair, for handlers that replace both.
 void gr_call_start(struct gr_call *call);

@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/panic.h"
@@ -96,7 +97,7 @@ uint64_t gr_call_capacity(const struct gr_call *call, int i)
 
 void gr_call_before(struct gr_call *call)
 {
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (fx->len_kind == GR_LEN_AT || fx->len_kind == GR_LEN_SELF)
 			gr_peek(&call->before[i], arg_of(call, fx->len_kind == GR_LEN_AT ? fx->len_arg : fx->arg),
@@ -205,7 +206,7 @@ uint32_t gr_call_check(struct gr_call *call)
 {
 	uint64_t hash = GR_HASH_SEED;
 	unsigned pointers = 0;
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		switch ((enum gr_fx_kind)fx->kind) {
 		case GR_FX_NONE:
@@ -226,7 +227,7 @@ uint32_t gr_call_check(struct gr_call *call)
 					  i == tids ? recorded_id(arg_of(call, i)) :
 					  i == 1 && is_thread_clock(call) ? recorded_clock(arg_of(call, i)) :
 					  call->nr == SYS_futex && i == 3 ? waited_id(call) : arg_of(call, i));
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))
 			continue;
@@ -298,7 +299,7 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 {
 	struct walk walk = {pieces, 0};
 	bool failed = call->result < 0 && call->result >= -4095;
-	for (int i = 0; i < FX_COUNT(call); i++) {
+	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || (failed && fx->kind != GR_FX_OUT_ANY))
 			continue;

@@ -62,7 +62,7 @@ struct gr_fx {
 #define GR_SF_REFUSED 16     // cannot be supported; refused by name with the reason in refusals.def
 #define GR_SF_NORETURN 32
 
-#define GR_FX_MAX 8
+#define GR_FX_MAX 8 // the first that is GR_FX_NONE ends the row
 
 struct gr_sys {
 	const char *name; // NULL: no such call

@@ -10,6 +10,7 @@
 #include <linux/futex.h>
 #include <link.h>
 
+#include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/ops.h"
@@ -73,7 +74,7 @@ static void elastic(struct gr_call *call, enum gr_op op, uint64_t object)
 	struct gr_event ev = {.kind = op, .object = object};
 	struct gr_thread *self = call->self;
 	if (gr_mode == GR_MODE_RECORD) {
-		ev.result = call->result = gr_call_kernel(call);
+		ev.result = call->result = gr_call_waiting(call);
 		gr_log(self, &ev);
 	} else if (gr_gate_ahead(self, op, object)) {
 		gr_gate_next(self, op, 0, object, &ev);

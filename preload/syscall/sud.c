@@ -1,5 +1,5 @@
 // Syscall User Dispatch: the kernel sends every system call that is not the engine's own here.
-// Runs in: the SIGSYS handler, on the program's stack; it only turns the thread towards the door.
+// Runs in: the SIGSYS handler, on the engine's alternate stack; it only turns the thread towards the door.
 // May call: core.
 // Owns: the SIGSYS handler.
 #include <signal.h>
@@ -7,6 +7,7 @@
 #include <ucontext.h>
 
 #include "../core/raw.h"
+#include "../signal/signal.h"
 #include "dispatch.h"
 
 #ifndef PR_SET_SYSCALL_USER_DISPATCH
@@ -17,11 +18,13 @@
 // The kernel has put back rax; rip is behind the instruction. From here on it is as if the instruction had been a jump.
 static void to_door(int sig, siginfo_t *info, void *context)
 {
-	(void)sig;
-	(void)info;
+	if (info->si_code != 2) { // SYS_USER_DISPATCH; somebody sent it
+		gr_signal_foreign(sig, info, context);
+		return;
+	}
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
 	regs[REG_RCX] = regs[REG_RIP];
-	regs[REG_RIP] = (greg_t)gr_door;
+	regs[REG_RIP] = (greg_t)gr_door_trapped;
 }
 
 void gr_sud_arm(void)
@@ -37,7 +40,7 @@ void gr_sud_disarm(void)
 bool gr_sud_init(void)
 {
 	const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
-		to_door, SA_SIGINFO | SA_NODEFER | 0x04000000, gr_restorer, 0,
+		to_door, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | 0x04000000, gr_restorer, 0,
 	};
 	if (GR_RAW(SYS_rt_sigaction, SIGSYS, &action, 0, 8))
 		return false;

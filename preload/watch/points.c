@@ -10,6 +10,7 @@
 #include <signal.h>
 #include <ucontext.h>
 
+#include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/panic.h"
@@ -20,6 +21,8 @@
 #define EFLAGS_TF 0x100
 #define EFLAGS_RF 0x10000
 #define PERF_FD_MIN 900 // out of the way of the program's numbers
+
+void (*gr_points_foreign)(int sig, siginfo_t *info, void *context);
 
 static int events[GR_LIVE_THREADS * GR_WATCHES];
 static uint32_t open_events, armed;
@@ -102,6 +105,7 @@ void gr_points_arm(void)
 	armed = gr_slot->points < GR_WATCHES ? gr_slot->points : GR_WATCHES;
 	if (!armed)
 		return;
+	gr_copy_guarded = false; // the engine's own look at a watched address must not be a hit
 	gr_slot->hits = 0;
 	memset(seen, 0, sizeof seen);
 	for (uint32_t i = 0; i < armed; i++)
@@ -218,6 +222,10 @@ static void trap(int sig, siginfo_t *info, void *context)
 	uint64_t pc = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
 	if (info->si_code == 6) { // TRAP_PERF; glibc before 2.36 has no name for what follows si_addr
 		uint64_t data = *(const uint64_t *)((const char *)info + 24);
+		if (data == GR_POINTS_FOREIGN) {
+			gr_points_foreign(sig, info, context);
+			return;
+		}
 		if (!(data & GR_TRACER_HITS))
 			hit(self, data % GR_WATCHES, context);
 		for (uint32_t i = 0; data & GR_TRACER_HITS && i < GR_WATCHES; i++)
@@ -227,17 +235,15 @@ static void trap(int sig, siginfo_t *info, void *context)
 		step(self, context);
 	} else if (gr_in_engine(pc) && ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] == GR_TRACER_BYE) {
 		return; // there was no tracer any more
-	} else { // the program's own: it has no handler on replay
-		const uint64_t dfl[4] = {0};
-		GR_RAW(SYS_rt_sigaction, sig, dfl, 0, 8);
-		GR_RAW(SYS_tgkill, gr_pid(), gr_tid(), sig);
+	} else {
+		gr_points_foreign(sig, info, context);
 	}
 }
 
 void gr_points_init(void)
 {
 	const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
-		trap, SA_SIGINFO | SA_NODEFER | 0x04000000, gr_restorer, 0,
+		trap, SA_SIGINFO | SA_ONSTACK | SA_NODEFER | 0x04000000, gr_restorer, 0,
 	};
 	GR_RAW(SYS_rt_sigaction, SIGTRAP, &action, 0, 8);
 	gr_gate_on_born = gr_points_born;

@@ -27,8 +27,8 @@ class Need:
     """Installed by `.ci/setup test`: lacking it is expected on a developer's machine and a failure under CI."""
 
 
-def tool(name: str) -> Need:
-    return Need(name, lambda: shutil.which(name) is not None, by_setup=True)
+def tool(name: str, by_setup: bool = True) -> Need:
+    return Need(name, lambda: shutil.which(name) is not None, by_setup=by_setup)
 
 
 def perf_breakpoints() -> bool:
@@ -59,6 +59,7 @@ NEEDS = {
     "perf_breakpoints": Need("perf breakpoints", perf_breakpoints, by_setup=False),
     "private_mounts": Need("right to mount in a namespace of its own", private_mounts, by_setup=False),
     "ordinary_user": Need("ordinary user who could run this checkout", ordinary_user, by_setup=False),
+    **{name: tool(name, by_setup=False) for name in ("strace", "sqlite3", "xz", "git", "curl", "perl")},
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 

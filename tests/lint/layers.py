@@ -47,6 +47,7 @@ C_RANKS = {
     "patch": 3,
     "replay": 4,
     "digest": 5,
+    "signal": 5,
     "syscall": 6,
     "sync": 6,
     "watch": 6,

@@ -6,6 +6,7 @@
 
 #include <unistd.h>
 
+#include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/page.h"
 #include "../../core/raw.h"

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+#include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/page.h"
 #include "../../core/raw.h"

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/page.h"
 #include "../../core/raw.h"

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 
+#include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/panic.h"
 #include "../../core/raw.h"

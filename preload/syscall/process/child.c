@@ -12,8 +12,10 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/raw.h"
+#include "../../signal/signal.h"
 #include "../dispatch.h"
 #include "process.h"
 
@@ -276,6 +278,8 @@ static long grandchild(struct gr_call *call, uint64_t flags, uint64_t stack)
 	long ret = GR_RAW(SYS_clone, flags & ~(uint64_t)(CLONE_VM | CLONE_SETTLS), 0, call->arg[2], call->arg[3], 0);
 	if (ret == 0) {
 		watched = NULL;
+		gr_signal_forked(call->self);
+		gr_self = NULL;
 		if (stack)
 			call->frame->rsp = stack;
 	}
@@ -302,19 +306,6 @@ static long watched_call(struct gr_call *call)
 	case SYS_exit_group:
 		report_all();
 		return gr_call_kernel(call);
-	case SYS_rt_sigaction: // the door needs it until the exec, which forgets it
-		if (a[0] == SIGSYS)
-			return 0;
-		break;
-	case SYS_rt_sigprocmask: {
-		uint64_t set;
-		struct gr_call real = *call;
-		if (a[1] && gr_peek(&set, a[1], sizeof set) == sizeof set) {
-			set &= ~(1ULL << (SIGSYS - 1));
-			real.arg[1] = (uint64_t)&set;
-		}
-		return gr_call_kernel(&real);
-	}
 	case SYS_clone:
 		return grandchild(call, a[0], a[1]);
 	case SYS_clone3: {
@@ -335,10 +326,10 @@ static long watched_call(struct gr_call *call)
 	case SYS_brk:
 		return mapping(call);
 	}
-	return gr_call_kernel(call);
+	return gr_call_waiting(call);
 }
 
 long gr_child_call(struct gr_call *call)
 {
-	return watched ? watched_call(call) : gr_call_kernel(call);
+	return watched ? watched_call(call) : gr_call_waiting(call);
 }

@@ -1,0 +1,77 @@
+// Delivery between two operations: a thread that computes and comes to none gets its signal where it is. The state there,
+// the search for it on replay, the way back for a search that went too far, and the timer of all this.
+// Runs in: the engine's handlers, on their stack.
+// May call: core, replay.
+// Owns: the samples of a recording, the search of a replay, the kernel's timers of the engine.
+#pragma once
+
+#include "frame.h"
+
+// ---------------------------------------------------------------- state.c: registers, vector state and memory
+#define GR_STATE_PAGES 32
+#define GR_STATE_REGISTERS 18 // r8 up to eflags, in the kernel's order
+
+// Follows the siginfo in the event's data.
+struct gr_state {
+	uint64_t greg[GR_STATE_REGISTERS];
+	uint64_t vectors;     // hash
+	uint64_t memory;      // hash of what the program may write, or of the words below
+	uint64_t pilot;       // a word that only rises or only falls: 1 + number of a register, or an address; 0: none found
+	uint64_t pilot_value;
+	uint64_t falls;       // the pilot does
+	uint64_t partial;     // 0: all memory counts; else 1 + number of pages of which some words do
+	uint64_t page[GR_STATE_PAGES];
+	uint64_t words[GR_STATE_PAGES][8]; // a bit for each word of the page
+};
+
+_Static_assert(sizeof(struct gr_state) == (GR_STATE_REGISTERS + 6 + 9 * GR_STATE_PAGES) * 8, "written as it is");
+
+// With several threads the others' memory is of another moment on replay, and so are the locks that they wait for: then
+// only words that were seen to change count, which `ret->partial` and what follows it name beforehand.
+void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret);
+
+// Is this it? Registers are compared first, so a visit that is not it costs little. `looks` counts the others.
+bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state, uint32_t *looks);
+
+// One word at the pilot's place; false if it is not there.
+bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret);
+
+// Calls `each` for every readable and writable range of the program's memory that a recording and its replay have alike.
+void gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (*each)(void *arg, uint64_t from, uint64_t to),
+		     void *arg);
+
+uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to);
+
+// init.c: what stands on the stack from here up is not the program's.
+extern uint64_t gr_state_stack_top;
+
+// ---------------------------------------------------------------- loop.c: finding it
+// Recording: one look at a thread that has held a signal for too long. True when `ret` says where it is and how to come
+// there again; else it wants another look.
+bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret);
+void gr_loop_forget(struct gr_thread *self);
+
+// Replaying, at the end of an operation: the thread shall be stopped where it is in this struct gr_state.
+void gr_loop_seek(struct gr_thread *self, const void *state);
+
+// Replaying, from SIGTRAP in the program's code: true when the thread is there.
+bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program);
+
+// ---------------------------------------------------------------- origin.c: a copy of the process as it was
+// Keeps the state, once.
+void gr_origin_keep(const struct gr_context *at);
+
+// Puts it back: memory, registers, vector state. False if none is kept.
+bool gr_origin_return(struct gr_thread *self, struct gr_context *at);
+void gr_origin_drop(void);
+
+// ---------------------------------------------------------------- tick.c: a timer whose signal is SIGTRAP, which is never blocked
+#define GR_TICK_PATIENCE 20000000 // ns without an operation before a signal is delivered elsewhere
+#define GR_TICK_LOOK 1000000      // ns between two looks at a thread without operations
+#define GR_TICK_KICK 50000        // ns until a call is looked at that was issued with a signal held
+#define GR_TICK_KICK_AGAIN 500000
+
+// In `first` ns and then every `again`; 0 stops it. False if there is no timer to be had.
+bool gr_tick_arm(struct gr_thread *self, uint64_t first, uint64_t again);
+bool gr_tick_is(const struct gr_thread *self, const siginfo_t *info);
+void gr_tick_delete(struct gr_thread *self);

@@ -1,0 +1,78 @@
+// Signals: what the program installed, what it blocks, and at which operation a signal reaches its handler.
+// Runs in: application threads, on the engine's stack; the engine's handlers on a stack of their own.
+// May call: core, log, replay.
+// Owns: every signal action and mask that the kernel has; the program's own are kept in tables.
+#pragma once
+
+#include <signal.h>
+#include <stdbool.h>
+
+#include "../core/page.h"
+#include "../core/thread.h"
+
+// Where in a thread a recorded signal was delivered: the flags of its event.
+enum gr_signal_point {
+	GR_SIGNAL_BEFORE, // in front of the thread's next operation, which then follows
+	GR_SIGNAL_BEHIND, // at the end of its newest operation
+	GR_SIGNAL_WITHIN, // in the middle of its newest operation, which goes on behind the handler
+	GR_SIGNAL_LOOP,   // between two operations, where the state is the recorded one
+};
+
+// init.c, clone.c, wake.c: the process, a thread in itself, a forked child, a thread that ends. In the child, which has all
+// signals blocked, the kernel gets everything as the program believes it to be: the engine leaves it.
+void gr_signal_init(struct gr_thread *self);
+void gr_signal_born(struct gr_thread *self);
+void gr_signal_forked(struct gr_thread *self);
+// In a child that the engine follows: as in its parent, but that nothing is pending. The parent had all signals blocked.
+void gr_signal_followed(struct gr_thread *self);
+// In a thread that leaves the engine for good in the recorded process.
+void gr_signal_quit(struct gr_thread *self);
+void gr_signal_exit(struct gr_thread *self);
+
+// At an entry from the program: forgets handlers that left by siglongjmp from the middle of an operation.
+void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame);
+
+// Recording, nearly always: no signal is there.
+static inline bool gr_signal_none(const struct gr_thread *self)
+{
+	return gr_mode != GR_MODE_REPLAY && !__atomic_load_n(&self->held, __ATOMIC_RELAXED) && !self->stash.signals;
+}
+
+// In front of an operation. `again` are registers that make it happen anew. Does not return when a handler runs first.
+void gr_signal_before(struct gr_thread *self, const struct gr_regs *again);
+
+// At the end of an operation: the frame is ready to be left by. `temporary`: the mask of the call that was interrupted,
+// if it brought one. Does not return when a handler runs.
+void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary);
+
+// In front of a library function, at its end, and in the middle of it: a system call that it waits in.
+void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64_t entry);
+void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame);
+long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6]);
+
+// Replaying, on the way back to the program: finds out whether a signal was delivered before the next operation.
+void gr_signal_seek(struct gr_thread *self);
+
+// Issues a call that may wait, in such a way that every signal to this thread ends the wait. The result is the kernel's
+// or GR_RESTART.
+long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6]);
+
+// The mask that a call brings for its duration; false if it brings none.
+bool gr_signal_temporary(long nr, const uint64_t arg[6], uint64_t *ret);
+
+// action.c: the lock of the actions.
+// INVARIANT(action-in-order): while recording, the table is changed and read for a delivery under this lock, which is held
+// until that is logged. On replay the change is made behind its event, too.
+void gr_sigact_lock(void);
+void gr_sigact_unlock(void);
+
+// The program's calls, with its own arguments; gr_sigaction with the lock held.
+long gr_sigaction(long sig, uint64_t act, uint64_t old, uint64_t size);
+long gr_sigprocmask(struct gr_thread *self, long how, uint64_t set, uint64_t old, uint64_t size);
+long gr_sigaltstack(struct gr_thread *self, uint64_t rsp, uint64_t set, uint64_t old);
+
+// rt_sigreturn as an operation.
+_Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame);
+
+// Signals that the engine needs for itself and that turned out to be meant for the program.
+void gr_signal_foreign(int sig, siginfo_t *info, void *context);

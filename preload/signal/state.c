@@ -1,0 +1,198 @@
+// The state of a program between two operations; see loop.h.
+// Runs in: the engine's handlers, on their stack.
+// May call: core.
+// Owns: the list of what differs between a recording and its replay although nothing is wrong.
+#include "loop.h"
+
+#include <fcntl.h>
+#include <ucontext.h>
+
+#include "../core/copy.h"
+#include "../core/nolibc.h"
+#include "../heap/heap.h"
+#include "../core/raw.h"
+
+#define PAGE 4096ULL
+#define MOST (1ULL << 30) // a larger mapping is left out
+#define EFLAGS_OF_DEBUGGING 0x10100ULL // RF and TF
+#define RED_ZONE 128
+
+extern const ptrdiff_t __rseq_offset __attribute__((weak)); // glibc 2.35
+
+uint64_t gr_state_stack_top;
+
+// ---------------------------------------------------------------- memory
+static uint64_t number(const char **p)
+{
+	uint64_t value = 0;
+	for (;; (*p)++) {
+		if (**p >= '0' && **p <= '9')
+			value = value << 4 | (uint64_t)(**p - '0');
+		else if (**p >= 'a' && **p <= 'f')
+			value = value << 4 | (uint64_t)(**p - 'a' + 10);
+		else
+			return value;
+	}
+}
+
+static bool contains(const char *line, const char *word)
+{
+	size_t n = gr_strlen(word);
+	for (; *line; line++)
+		if (memcmp(line, word, n) == 0)
+			return true;
+	return false;
+}
+
+struct visit { uint64_t rsp; void (*each)(void *arg, uint64_t from, uint64_t to); void *arg; };
+
+// The loader counts its own time, and the engine is another in each mode.
+static void visit_line(const struct visit *visit, const char *line)
+{
+	uint64_t from = number(&line), to;
+	line++;
+	to = number(&line);
+	if (from >= GR_HEAP_ADDR && from < GR_HEAP_ADDR + (uint64_t)GR_HEAPS * GR_HEAP_REGION) {
+		gr_heap_ranges(from, to, visit->each, visit->arg);
+		return;
+	}
+	if (line[1] != 'r' || line[2] != 'w' || to - from > MOST || (from >= GR_ZONE && from < GR_ZONE_END) || gr_in_engine(from) ||
+	    gr_in_engine(to - 1) || contains(line, "/ld-linux"))
+		return;
+	if (contains(line, "[stack]")) {
+		if (visit->rsp >= from && visit->rsp < to)
+			from = (visit->rsp - RED_ZONE) & ~7ULL;
+		if (gr_state_stack_top > from && gr_state_stack_top < to)
+			to = gr_state_stack_top;
+	} else if (visit->rsp >= from && visit->rsp < to && gr_self->pub.index) {
+		from = (visit->rsp - RED_ZONE) & ~7ULL; // another thread's stack is a mapping of its own
+	}
+	if (from < to)
+		visit->each(visit->arg, from, to);
+}
+
+void gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (*each)(void *arg, uint64_t from, uint64_t to),
+		     void *arg)
+{
+	const struct visit visit = {at->greg[REG_RSP], each, arg};
+	char text[2048];
+	size_t have = 0;
+	(void)self;
+	long fd = GR_RAW(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	if (GR_IS_ERR(fd))
+		return;
+	for (;;) {
+		long n = GR_RAW(SYS_read, fd, text + have, sizeof text - 1 - have);
+		if (n <= 0)
+			break;
+		have += n;
+		text[have] = 0;
+		size_t done = 0;
+		for (size_t i = 0; i < have; i++) {
+			if (text[i] != '\n')
+				continue;
+			text[i] = 0;
+			visit_line(&visit, text + done);
+			done = i + 1;
+		}
+		memmove(text, text + done, have - done);
+		have -= done;
+	}
+	GR_RAW(SYS_close, fd);
+}
+
+// Words that the kernel wrote about this very process.
+static void hide(uint64_t *copy, uint64_t from, uint64_t to, uint64_t addr, uint64_t len)
+{
+	for (uint64_t word = addr & ~7ULL; word < addr + len; word += 8)
+		if (word >= from && word < to)
+			copy[(word - from) / 8] = 0;
+}
+
+uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to)
+{
+	uint64_t copy[PAGE / 8];
+	bool holes = false;
+	uint64_t a = page > from ? page : from, b = page + PAGE < to ? page + PAGE : to;
+	uint64_t rseq = &__rseq_offset ? self->fs_base + __rseq_offset : 0;
+	const struct gr_thread *t;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && !holes && (t = gr_thread_block(i))->pub.tid; i++)
+		holes = (uint64_t)t->ctid >= a && (uint64_t)t->ctid < b;
+	if (!holes && (rseq + 32 <= a || rseq >= b))
+		return gr_hash(GR_HASH_SEED, (const void *)a, b - a);
+	memcpy(copy, (const void *)a, b - a);
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
+		hide(copy, a, b, (uint64_t)t->ctid, 4);
+	hide(copy, a, b, rseq, 32);
+	return gr_hash(GR_HASH_SEED, copy, b - a);
+}
+
+struct digest { struct gr_thread *self; uint64_t hash; };
+
+static void add(void *arg, uint64_t from, uint64_t to)
+{
+	struct digest *digest = arg;
+	digest->hash = gr_hash_word(gr_hash_word(digest->hash, from), to);
+	for (uint64_t page = from & ~(PAGE - 1); page < to; page += PAGE)
+		digest->hash = gr_hash_word(digest->hash, gr_state_page(digest->self, page, from, to));
+}
+
+static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state)
+{
+	struct digest digest = {self, GR_HASH_SEED};
+	if (!state->partial)
+		gr_state_ranges(self, at, add, &digest);
+	for (uint64_t i = 0; i + 1 < state->partial && i < GR_STATE_PAGES; i++) {
+		uint64_t copy[PAGE / 8] = {0};
+		gr_peek(copy, state->page[i], sizeof copy);
+		for (unsigned w = 0; w < PAGE / 8; w++)
+			if (state->words[i][w / 64] & 1ULL << w % 64)
+				digest.hash = gr_hash_word(digest.hash, copy[w]);
+	}
+	return digest.hash;
+}
+
+// ---------------------------------------------------------------- registers
+// The save area behind its header's state: x87 and SSE, then what came later.
+static uint64_t vectors_of(const struct gr_context *at)
+{
+	const uint8_t *area = (const uint8_t *)at->fpstate;
+	uint64_t hash = gr_hash(GR_HASH_SEED, area, 416);
+	return gr_hash(hash, area + 576, gr_frame_vectors() - 4 - 576);
+}
+
+static uint64_t flags_of(uint64_t eflags)
+{
+	return eflags & ~EFLAGS_OF_DEBUGGING;
+}
+
+void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
+{
+	memcpy(ret->greg, at->greg, sizeof ret->greg);
+	ret->greg[REG_EFL] = flags_of(at->greg[REG_EFL]);
+	ret->vectors = vectors_of(at);
+	ret->memory = memory_of(self, at, ret);
+}
+
+bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret)
+{
+	if (pilot <= GR_STATE_REGISTERS) {
+		*ret = at->greg[pilot - 1];
+		return true;
+	}
+	return gr_peek(ret, pilot, sizeof *ret) == sizeof *ret;
+}
+
+bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state, uint32_t *looks)
+{
+	uint64_t value;
+	for (int i = 0; i < REG_EFL; i++)
+		if (at->greg[i] != state->greg[i])
+			return false;
+	if (flags_of(at->greg[REG_EFL]) != state->greg[REG_EFL])
+		return false;
+	if (state->pilot && (!gr_state_pilot(at, state->pilot, &value) || value != state->pilot_value))
+		return false;
+	++*looks;
+	return vectors_of(at) == state->vectors && memory_of(self, at, state) == state->memory;
+}

@@ -1,0 +1,110 @@
+// Waiting: a call that may wait is issued so that every signal to its thread ends it; see signal.h.
+// Runs in: application threads while recording, on the engine's stack.
+// May call: core.
+// Owns: what a call that was ended by a signal comes back with.
+#include <errno.h>
+#include <linux/futex.h>
+#include <time.h>
+
+#include "../core/copy.h"
+#include "../core/nolibc.h"
+#include "../core/raw.h"
+#include "../replay/cancel.h"
+#include "loop.h"
+
+// signal(7): calls that a handler ends also where it was installed with SA_RESTART.
+static bool never_restarts(long nr, const uint64_t arg[6])
+{
+	switch (nr) {
+	case SYS_pause:
+	case SYS_rt_sigsuspend:
+	case SYS_rt_sigtimedwait:
+	case SYS_nanosleep:
+	case SYS_clock_nanosleep:
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_select:
+	case SYS_pselect6:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case 441: // epoll_pwait2
+	case SYS_msgrcv:
+	case SYS_msgsnd:
+	case SYS_semop:
+	case SYS_semtimedop:
+		return true;
+	case SYS_futex: // with a timeout
+		return ((arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT || (arg[1] & FUTEX_CMD_MASK) == FUTEX_WAIT_BITSET) && arg[3];
+	}
+	return false;
+}
+
+// A sleep that was ended before it began has all of its time left.
+static void tell_rest(long nr, const uint64_t arg[6])
+{
+	uint64_t from = 0, to = 0;
+	struct timespec rest;
+	if (nr == SYS_nanosleep)
+		from = arg[0], to = arg[1];
+	else if (nr == SYS_clock_nanosleep && !(arg[1] & TIMER_ABSTIME))
+		from = arg[2], to = arg[3];
+	if (to && gr_peek(&rest, from, sizeof rest) == sizeof rest)
+		gr_poke(to, &rest, sizeof rest);
+}
+
+// The call with the mask it brings, if any, less what must not be blocked.
+long gr_wait_once(long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
+{
+	uint64_t b[6], mask, pair[2];
+	memcpy(b, a, sizeof b);
+	if (gr_signal_temporary(nr, a, &mask)) {
+		mask &= ~GR_SIGNALS_KEPT;
+		pair[0] = (uint64_t)&mask;
+		pair[1] = 8;
+		switch (nr) {
+		case SYS_rt_sigsuspend:
+			b[0] = (uint64_t)&mask;
+			break;
+		case SYS_ppoll:
+			b[3] = (uint64_t)&mask;
+			break;
+		case SYS_pselect6:
+			b[5] = (uint64_t)pair;
+			break;
+		default:
+			b[4] = (uint64_t)&mask;
+		}
+	}
+	return gr_wait6(nr, b[0], b[1], b[2], b[3], b[4], b[5], held, cancel);
+}
+
+// With a signal held already the call is issued nevertheless, since it need not wait at all: a timer ends it if it does.
+long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6])
+{
+	static const uint32_t none;
+	const uint32_t *cancel = gr_cancel_open(self) ? &self->cancel : &none;
+	for (;;) {
+		bool kick = gr_signal_held(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
+		long ret = gr_wait_once(nr, arg, kick ? &none : &self->held, cancel);
+		if (kick)
+			gr_tick_arm(self, 0, 0);
+		if (ret != GR_RESTART && ret != -EINTR)
+			return ret;
+		if (__atomic_load_n(cancel, __ATOMIC_SEQ_CST) == 1)
+			return -EINTR;
+		if (!gr_signal_held(self)) {
+			if (ret == -EINTR)
+				return ret;
+			continue;
+		}
+		struct gr_sigact act = gr_sigact_get(self->held);
+		if (!gr_sigact_runs(&act) && ret == GR_RESTART)
+			return GR_RESTART; // nothing will run, and the call begins anew
+		if (ret == -EINTR)
+			return ret;
+		if (!never_restarts(nr, arg) && act.flags & SA_RESTART)
+			return GR_RESTART;
+		tell_rest(nr, arg);
+		return -EINTR;
+	}
+}

@@ -1,0 +1,91 @@
+// Delivery in the middle of an operation: a thread that waits inside a library function, for a mutex or for another thread,
+// runs its handler there and waits on.
+// Runs in: application threads, on the engine's stack.
+// May call: core, replay.
+// Owns: struct gr_within, a handler that will come back to the engine.
+#include "frame.h"
+
+#include <errno.h>
+
+#include "../core/nolibc.h"
+#include "../core/page.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
+#include "../replay/gate.h"
+
+#define VECTORS 4096
+
+struct gr_within {
+	struct gr_ctx ctx;
+	struct gr_within *outer;
+	uint64_t context;         // where the handler's frame is
+	uint64_t rsp;             // the program's stack pointer at the operation
+	uint64_t stack;           // the engine's level that the operation runs on
+	const struct gr_regs *operation;
+	uint32_t nest;
+	uint8_t vectors[VECTORS] __attribute__((aligned(64)));
+};
+
+// The library's code that goes on afterwards may have live vector registers across its system call.
+static void save(struct gr_within *w)
+{
+	memset(w->vectors + 512, 0, 64);
+	__asm__ volatile("xsave64 (%0)" : : "r"(w->vectors), "a"(-1), "d"(-1) : "memory");
+}
+
+static void restore(const struct gr_within *w)
+{
+	__asm__ volatile("xrstor64 (%0)" : : "r"(w->vectors), "a"(-1), "d"(-1) : "memory");
+}
+
+void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
+		   const struct gr_sigact *act)
+{
+	struct gr_within w = {
+		.outer = self->within, .rsp = at->greg[15], .stack = self->stack, .operation = self->operation, .nest = self->nest,
+	};
+	if (gr_frame_vectors() > sizeof w.vectors)
+		gr_panic(self, GR_PANIC_REFUSED, "a processor whose vector state takes more than %u bytes", sizeof w.vectors, 0);
+	save(&w);
+	if (gr_ctx_save(&w.ctx)) {
+		restore(&w);
+		return;
+	}
+	self->within = &w;
+	self->nest = 0;
+	w.context = gr_frame_address(self, at, act);
+	gr_frame_enter(self, at, sig, info, act, self->sigmask, self->sigmask);
+}
+
+bool gr_within_is(const struct gr_thread *self, uint64_t context)
+{
+	return self->within && self->within->context == context;
+}
+
+// The handler's frame was taken down; the operation goes on where it was left.
+_Noreturn void gr_within_back(struct gr_thread *self)
+{
+	struct gr_within *w = self->within;
+	if (gr_mode != GR_MODE_REPLAY) {
+		uint64_t mask = gr_mask_kernel(self);
+		GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+	}
+	self->stack = w->stack;
+	self->nest = w->nest;
+	self->operation = w->operation;
+	self->within = w->outer;
+	self->pub.state = GR_T_ENGINE;
+	gr_ctx_restore(&w->ctx);
+}
+
+// A handler that left by siglongjmp never comes back: the program's stack is above the frame again. What the engine kept
+// for it is given up; the present entry still runs below that.
+void gr_within_check(struct gr_thread *self, const struct gr_regs *frame)
+{
+	if (!self->within || gr_altstack_holds(self, frame->rsp))
+		return;
+	while (self->within && frame->rsp >= self->within->rsp) {
+		self->stack = self->within->stack;
+		self->within = self->within->outer;
+	}
+}

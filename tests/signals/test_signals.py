@@ -1,0 +1,203 @@
+"""Signals: delivered at operations or in the middle of a computation, replayed exactly there.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay.
+Owns: the rows of docs/determinism.md that name it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from fuzz.recordings import Op
+from gdbrr.abi import lib
+from gdbrr.errors import EXIT_DESYNC
+from harness import programs
+from harness.run import Result, run
+from replay.alter import alter
+
+GDBRR = (sys.executable, "-m", "gdbrr")
+SYSTEM_PYTHON = Path("/usr/bin/python3")
+BEHIND, WITHIN, LOOP = 1, 2, 3
+USR1 = 10
+CLONE3 = 435
+
+AT_OPERATIONS = [
+    "signal_alarm_pause",
+    "signal_itimer_reads",
+    "signal_chld",
+    "signal_nested",
+    "signal_longjmp",
+    "signal_altstack",
+    "signal_restart",
+    "signal_suspend",
+    "signal_wait_thread",
+    "signal_timer_create",
+    "signal_pthread_kill",
+    "signal_within",
+    "signal_segv_longjmp",
+    "signal_fpe_edit",
+]
+LOOPS = ["memory", "register", "spin", "work", "nested", "float", "down"]
+patched_and_trapped = pytest.mark.parametrize("patch", ["on", "off"], ids=["patched", "trapped"])
+DEATHS = {"abort": 6, "term": 15, "segv": 11, "reset": 10, "child": 9, "trap": 5}
+
+
+def recorded(
+    program: Path, demo: Path, arguments: Sequence[str | Path] = (), status: int = 0, patch: str = "on"
+) -> Result:
+    return run(*GDBRR, "record", "--set", f"engine.patch={patch}", "-o", demo, "--", program, *arguments).expect(status)
+
+
+def replayed(demo: Path) -> Result:
+    return run(*GDBRR, "replay", demo)
+
+
+def signals_of(demo: Path) -> list[Op]:
+    """The signals that the demo holds."""
+    from gdbrr.demo.reader import Demo
+
+    with Demo.open(demo) as source:
+        return [
+            Op(e.thread, e.kind, e.nr, e.object, e.result, e.check, e.flags, e.data)
+            for e in source.events()
+            if e.kind == lib.GR_OP_SIGNAL
+        ]
+
+
+@patched_and_trapped
+@pytest.mark.parametrize("name", AT_OPERATIONS)
+def test_a_replay_prints_what_the_recording_did(name: str, patch: str, tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build(name), demo, patch=patch)
+    for _ in range(3):
+        assert replayed(demo).expect(0).out == first.out
+
+
+@pytest.mark.parametrize("how", LOOPS)
+@pytest.mark.needs("perf_breakpoints")
+def test_a_loop_without_operations_is_left_at_the_same_pass(how: str, tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build("signal_loop"), demo, [how])
+    assert [op.flags for op in signals_of(demo)] == [LOOP]
+    for _ in range(2):
+        assert replayed(demo).expect(0).out == first.out
+
+
+@pytest.mark.needs("perf_breakpoints")
+def test_a_loop_beside_a_waiting_thread_is_left_at_the_same_pass(tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build("signal_loop_threads"), demo)
+    assert LOOP in [op.flags for op in signals_of(demo)]
+    for _ in range(2):
+        assert replayed(demo).expect(0).out == first.out
+
+
+@pytest.mark.needs("perf_breakpoints")
+@patched_and_trapped
+def test_an_interpreter_is_interrupted_at_the_same_place(patch: str, tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    script = Path(__file__).with_name("interrupted.py")
+    first = recorded(SYSTEM_PYTHON, demo, [script], patch=patch)
+    assert first.out.count("\n") == 2
+    assert replayed(demo).expect(0).out == first.out
+
+
+@pytest.mark.parametrize(("how", "number"), DEATHS.items())
+def test_a_death_by_a_signal_is_died_again(how: str, number: int, tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build("signal_death"), demo, [how], status=128 + number)
+    again = replayed(demo).expect(128 + number)
+    assert again.out == first.out
+
+
+def test_a_handler_runs_while_its_thread_waits_in_a_library_function(tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    recorded(programs.build("signal_within"), demo)
+    assert sum(op.flags == WITHIN for op in signals_of(demo)) >= 10
+
+
+@patched_and_trapped
+def test_a_handler_that_is_taken_away_under_way(patch: str, tmp_path: Path) -> None:
+    """A delivery and a change of its action are in the order in which they happened; seen in one recording of ten."""
+    program = programs.build("signal_lost")
+    for i in range(10):
+        first = recorded(program, tmp_path / f"{i}.demo", patch=patch)
+        assert first.out.startswith("100 good, end 0, ")
+        assert replayed(tmp_path / f"{i}.demo").expect(0).out == first.out
+
+
+def ends_before_the_new_thread(ops: list[Op]) -> list[Op]:
+    """The recording ended when a thread was made and had come to no operation yet."""
+    made = next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_SYS_END and op.nr == CLONE3 + 1)
+    return [op for op in ops[: made + 1] if op.thread == 0]
+
+
+def test_a_thread_without_operations_does_not_matter(tmp_path: Path) -> None:
+    demo = tmp_path / "a.demo"
+    recorded(programs.build("signal_within"), demo)
+    replayed(alter(demo, tmp_path / "altered.demo", ends_before_the_new_thread)).expect(0)
+
+
+# ---------------------------------------------------------------- negative controls
+def signals_dropped(ops: list[Op]) -> list[Op]:
+    return [op for op in ops if op.kind != lib.GR_OP_SIGNAL]
+
+
+def one_signal_dropped(ops: list[Op]) -> list[Op]:
+    del ops[next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_SIGNAL)]
+    return ops
+
+
+def signal_later(ops: list[Op]) -> list[Op]:
+    """The same thread takes it an operation later."""
+    at = next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_SIGNAL and op.flags == BEHIND)
+    behind = [i for i, op in enumerate(ops) if i > at and op.thread == ops[at].thread]
+    return [*ops[:at], *ops[at + 1 : behind[1] + 1], ops[at], *ops[behind[1] + 1 :]]
+
+
+def other_signal(ops: list[Op]) -> list[Op]:
+    next(op for op in ops if op.kind == lib.GR_OP_SIGNAL).nr = USR1
+    return ops
+
+
+def other_state(ops: list[Op]) -> list[Op]:
+    """The memory of the recorded moment is another one: it must not be taken for found."""
+    op = next(op for op in ops if op.kind == lib.GR_OP_SIGNAL)
+    memory = 128 + 8 * 19
+    op.data = op.data[:memory] + bytes(8) + op.data[memory + 8 :]
+    return ops
+
+
+def other_pass(ops: list[Op]) -> list[Op]:
+    """The pass of the loop is one that never comes: the pilot stands between two of its values."""
+    op = next(op for op in ops if op.kind == lib.GR_OP_SIGNAL)
+    registers = bytearray(op.data)
+    registers[128 + 8 * 11] ^= 0x55  # rbx
+    op.data = bytes(registers)
+    return ops
+
+
+@pytest.mark.parametrize("change", [signals_dropped, one_signal_dropped, signal_later, other_signal])
+@pytest.mark.parametrize("name", ["signal_itimer_reads", "signal_restart"])
+def test_control_without_its_signals_a_replay_is_desynchronised(
+    name: str, change: Callable[[list[Op]], list[Op]], tmp_path: Path
+) -> None:
+    demo = tmp_path / "a.demo"
+    recorded(programs.build(name), demo)
+    result = replayed(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
+    assert "desynchronised at tick" in result.err
+
+
+@pytest.mark.needs("perf_breakpoints")
+@pytest.mark.parametrize("change", [other_state, other_pass])
+def test_control_another_state_is_never_taken_for_the_moment(
+    change: Callable[[list[Op]], list[Op]], tmp_path: Path
+) -> None:
+    demo = tmp_path / "a.demo"
+    recorded(programs.build("signal_loop"), demo, ["nested"])
+    result = replayed(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
+    assert "in the middle of a computation" in result.err
