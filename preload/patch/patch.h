@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/mman.h>
 
 #include "../core/thread.h"
 
@@ -34,6 +35,8 @@ void gr_patch_forget(uint64_t addr, uint64_t length);
 bool gr_patch_undo(struct gr_thread *only);
 
 // ---------------------------------------------------------------- the parts
+#define GR_TEXT (PROT_READ | PROT_EXEC)
+
 struct gr_site {
 	uint64_t addr;   // of the syscall instruction; 0: free
 	uint64_t jump;   // where the jump stands or would stand
@@ -82,9 +85,12 @@ void gr_stub_init(uint64_t program);
 // stub.c: instructions that mean the same anywhere, and a jump to `back`; 0 if there is no room within reach.
 uint64_t gr_stub_moved(const void *moved, uint64_t length, uint64_t back);
 
-// stub.c: writes memory whatever its protection. False if the kernel does not let us.
-bool gr_text_write(uint64_t addr, const void *bytes, uint64_t length);
+// stub.c: writes memory whose protection does not allow it, and keeps that. False if the kernel does not let us.
+bool gr_text_write(uint64_t addr, const void *bytes, uint64_t length, int protection);
 
-// stub.c: the same in parts, for many writes; the descriptor is closed by the caller.
+// stub.c: the same in parts, for many writes.
 long gr_text_open(void);
-bool gr_text_put(long fd, uint64_t addr, const void *bytes, uint64_t length);
+bool gr_text_put(long fd, uint64_t addr, const void *bytes, uint64_t length, int protection);
+void gr_text_close(long fd);
+// In the constructor, of a mapping whose parts have one protection.
+void gr_text_whole(uint64_t start, uint64_t end);

@@ -142,12 +142,12 @@ static void patch(struct gr_thread *self, struct gr_site *site)
 		return;
 	}
 	set_state(site, GR_SITE_PATCHED);
-	if (!gr_text_write(site->jump + 2, site->fresh + 2, 3)) {
+	if (!gr_text_write(site->jump + 2, site->fresh + 2, 3, GR_TEXT)) {
 		set_state(site, GR_SITE_KEPT);
 		return;
 	}
 	GR_RAW(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0);
-	gr_text_write(site->jump, site->fresh, 1);
+	gr_text_write(site->jump, site->fresh, 1, GR_TEXT);
 }
 
 // A number that was read while its `mov` was being written over: each byte is the old or the new one.
@@ -259,13 +259,11 @@ bool gr_patch_undo(struct gr_thread *only)
 	if (!on)
 		return true;
 	long fd = gr_text_open();
-	if (GR_IS_ERR(fd))
-		return false;
 	on = false;
 	for (const struct gr_site *site = chain; site; site = site->next)
-		if (site->state == GR_SITE_PATCHED && !gr_text_put(fd, site->jump, site->old, sizeof site->old))
+		if (site->state == GR_SITE_PATCHED && !gr_text_put(fd, site->jump, site->old, sizeof site->old, GR_TEXT))
 			gr_panic(gr_self, GR_PANIC_BUG, "the text at 0x%x cannot be put back", site->jump, 0);
-	GR_RAW(SYS_close, fd);
+	gr_text_close(fd);
 	if (only)
 		leave_stubs(only);
 	for (unsigned i = 0; !only && i < GR_LIVE_THREADS; i++) {

@@ -44,18 +44,40 @@ long gr_text_open(void)
 	return GR_RAW(SYS_open, "/proc/self/mem", O_RDWR | O_CLOEXEC, 0);
 }
 
-bool gr_text_put(long fd, uint64_t addr, const void *bytes, uint64_t length)
+// The kernel changes the protection of the vDSO as a whole or not at all.
+static uint64_t whole_start, whole_end;
+
+void gr_text_whole(uint64_t start, uint64_t end)
 {
-	return GR_RAW(SYS_pwrite64, fd, bytes, length, addr) == (long)length;
+	whole_start = start;
+	whole_end = end;
 }
 
-bool gr_text_write(uint64_t addr, const void *bytes, uint64_t length)
+// A replay is fenced in and has no such file. There, who executes what is written stands still.
+bool gr_text_put(long fd, uint64_t addr, const void *bytes, uint64_t length, int protection)
+{
+	if (!GR_IS_ERR(fd))
+		return GR_RAW(SYS_pwrite64, fd, bytes, length, addr) == (long)length;
+	uint64_t first = addr & ~4095ULL, size = ((addr + length + 4095) & ~4095ULL) - first;
+	if (addr >= whole_start && addr < whole_end)
+		first = whole_start, size = whole_end - whole_start;
+	if (GR_RAW(SYS_mprotect, first, size, protection | PROT_WRITE))
+		return false;
+	memcpy((void *)addr, bytes, length);
+	return GR_RAW(SYS_mprotect, first, size, protection) == 0;
+}
+
+void gr_text_close(long fd)
+{
+	if (!GR_IS_ERR(fd))
+		GR_RAW(SYS_close, fd);
+}
+
+bool gr_text_write(uint64_t addr, const void *bytes, uint64_t length, int protection)
 {
 	long fd = gr_text_open();
-	if (GR_IS_ERR(fd))
-		return false;
-	bool done = gr_text_put(fd, addr, bytes, length);
-	GR_RAW(SYS_close, fd);
+	bool done = gr_text_put(fd, addr, bytes, length, protection);
+	gr_text_close(fd);
 	return done;
 }
 
@@ -95,7 +117,7 @@ static bool open_zone(struct zone *zone, uint64_t start, uint64_t size)
 	zone->start = start;
 	for (unsigned i = 0; i < FIRST_GRANULES; i++)
 		zone->used[i / 8] |= 1u << i % 8;
-	if (gr_text_write(start, &door, sizeof door))
+	if (gr_text_write(start, &door, sizeof door, GR_TEXT))
 		zone->size = size;
 	return zone->size != 0;
 }
@@ -170,7 +192,7 @@ uint64_t gr_stub_moved(const void *moved, uint64_t length, uint64_t back)
 	w.at = take(&zones[0], zones[0].start, 0, length + 5);
 	put(&w, moved, length);
 	put_far(&w, "\xe9", 1, back);
-	return w.at && gr_text_write(w.at, w.code, w.length) ? w.at : 0;
+	return w.at && gr_text_write(w.at, w.code, w.length, GR_TEXT) ? w.at : 0;
 }
 
 bool gr_stub_make(struct gr_site *site, const struct gr_plan *plan)
@@ -190,7 +212,7 @@ bool gr_stub_make(struct gr_site *site, const struct gr_plan *plan)
 		if (!w.at)
 			continue;
 		emit(&w, site, plan, zone->start, &site->tail);
-		if (!gr_text_write(w.at, w.code, w.length))
+		if (!gr_text_write(w.at, w.code, w.length, GR_TEXT))
 			return false;
 		int32_t distance = (int32_t)(w.at - (site->jump + 5));
 		site->fresh[0] = 0xe9;

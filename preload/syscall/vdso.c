@@ -45,8 +45,8 @@ void gr_vdso_trapped(uint64_t pc)
 		__atomic_store_n(&kept, NULL, __ATOMIC_RELAXED);
 }
 
-// mov $nr, %eax; syscall; ret; where call sites are patched, with a jump for the mov. A function without a call of its own (the random generator of Linux 6.11, which then falls
-// back to getrandom) gets mov $-ENOSYS, %rax; ret.
+// mov $nr, %eax; syscall; ret; where call sites are patched, with a jump for the mov. A function without a call of its own
+// (the random generator of Linux 6.11, which then falls back to getrandom) gets mov $-ENOSYS, %rax; ret.
 static void rewrite(uint8_t *text, const char *name)
 {
 	static const uint8_t fails[] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
@@ -79,6 +79,7 @@ void gr_vdso_init(uint64_t vdso)
 	}
 	vdso_start = vdso;
 	vdso_end = vdso + size;
+	gr_text_whole(vdso_start, vdso_end);
 	const Elf64_Sym *symbols = NULL;
 	const char *names = NULL;
 	const uint32_t *hash = NULL;

@@ -7,6 +7,7 @@
 
 #include "../../core/nolibc.h"
 #include "../../core/raw.h"
+#include "../../patch/patch.h"
 #include "../descriptor.h"
 #include "../fd/output.h"
 #include "memory.h"
@@ -46,16 +47,7 @@ static bool put(uint64_t addr, const void *bytes, uint64_t len)
 		memcpy((void *)addr, bytes, len);
 		return true;
 	}
-	long fd = GR_RAW(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDWR | O_CLOEXEC, 0);
-	if (GR_IS_ERR(fd)) { // a replay is fenced in; there, one thread runs at a time
-		if (GR_RAW(SYS_mprotect, first, end - first, PROT_READ | PROT_WRITE))
-			return false;
-		memcpy((void *)addr, bytes, len);
-		return GR_RAW(SYS_mprotect, first, end - first, PROT_READ) == 0;
-	}
-	long n = GR_RAW(SYS_pwrite64, fd, bytes, len, addr);
-	GR_RAW(SYS_close, fd);
-	return n == (long)len;
+	return gr_text_write(addr, bytes, len, PROT_READ);
 }
 
 static bool zero(uint64_t addr, uint64_t len)
