@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 3
+#define GR_ABI_VERSION 4
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -21,6 +21,7 @@
 
 #define GR_SYS_MAX 512
 #define GR_CLASS_MAX 32
+#define GR_KIND_MAX 32
 #define GR_KNOB_MAX 64
 #define GR_LIVE_THREADS 1024
 #define GR_THREAD_BLOCK 0x40000
@@ -229,6 +230,7 @@ struct gr_ctl {
 	uint64_t data_size;  // bytes of GR_FD_DATA
 	uint8_t sys_action[GR_SYS_MAX];     // enum gr_action for a call whose class comes from its number
 	uint8_t class_action[GR_CLASS_MAX]; // enum gr_action for a class that comes from the descriptor
+	uint8_t kind_action[GR_KIND_MAX];   // by order of descriptors.def: 0, or 1 + the enum gr_action of the profile's rule
 	uint64_t knob[GR_KNOB_MAX];         // by order of knobs.def
 	char rules[GR_RULES_MAX]; // path rules: letter ('a' + enum gr_action) and pattern, NUL behind each, an empty one last
 	uint32_t end_kind;   // how the recording ended: 0 unknown, 1 exit, 2 signal

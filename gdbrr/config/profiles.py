@@ -19,11 +19,14 @@ from gdbrr.errors import GdbrrError
 
 PROGRAM_FILE = ".gdbrr.toml"
 USER_FILE = "profile.toml"
+RULES = {"paths": "match", "descriptors": "kind"}
+"""Sections that are lists of rules, and the key in a rule that says what it is about."""
 SHIPPED = ("default", "full", "sparse", "server", "game")
 
 SYS_MAX = 512
 CLASS_MAX = 32
-"""GR_SYS_MAX and GR_CLASS_MAX of preload/abi.h; a test compares them."""
+KIND_MAX = 32
+"""GR_SYS_MAX, GR_CLASS_MAX and GR_KIND_MAX of preload/abi.h; a test compares them."""
 
 ACT_REFUSE = len(tables.MODES)
 """GR_ACT_REFUSE: behind the modes."""
@@ -66,6 +69,15 @@ class Profile:
         for index, cls in enumerate(tables.classes()):
             by_class[index] = tables.MODES.index(classes[cls.name])
         return bytes(by_number), bytes(by_class)
+
+    def kinds(self) -> bytes:
+        """What happens to each kind of descriptor: kind_action of struct gr_ctl. 0: its class says so."""
+        found = bytearray(KIND_MAX)
+        for number, kind in enumerate(tables.kinds()):
+            rule = self.values.get(f"descriptors.{kind.name}")
+            if rule:
+                found[number] = 1 + tables.MODES.index(str(rule.value))
+        return bytes(found)
 
     def knobs(self) -> dict[str, int]:
         """Every knob by name, in the order of knob[] of struct gr_ctl."""
@@ -179,6 +191,8 @@ def resolve(
         line = line_of(text, key)
         place = f"{where}:{line}" if line else where
         try:
+            if key.startswith("descriptors.") and key in values:
+                raise GdbrrError(f"{key} has a rule already, at {values[key].origin}", hint="leave one of them out")
             values[key] = Value(schema.key(key).check(raw), place)
         except GdbrrError as error:
             raise GdbrrError(f"{place}: {error.message}", error.hint) from None
@@ -233,8 +247,8 @@ def parse_toml(path: Path, text: str) -> dict[str, Any]:
 def _flatten(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
     """Keys with their section in front. What is not yet honoured stays whole, to be refused by its name."""
     for name, value in table.items():
-        if name == "paths":
-            yield from _flatten_paths(value)
+        if name in RULES:
+            yield from _flatten_rules(name, RULES[name], value)
         elif isinstance(value, dict) and name not in schema.NOT_YET:
             for inner, inner_value in value.items():
                 yield f"{name}.{inner}", inner_value
@@ -242,22 +256,23 @@ def _flatten(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _flatten_paths(rules: object) -> Iterator[tuple[str, object]]:
-    """Each rule by its pattern; what is no rule stays whole, to be refused."""
+def _flatten_rules(section: str, about: str, rules: object) -> Iterator[tuple[str, object]]:
+    """Each rule by what it is about; what is no rule stays whole, to be refused."""
     for rule in rules if isinstance(rules, list) else [rules]:
-        if isinstance(rule, dict) and set(rule) == {"match", "mode"} and isinstance(rule["match"], str):
-            yield f"paths.{rule['match']}", rule["mode"]
+        if isinstance(rule, dict) and set(rule) == {about, "mode"} and isinstance(rule[about], str):
+            yield f"{section}.{rule[about]}", rule["mode"]
         else:
-            yield "paths", rule
+            yield section, rule
 
 
 def line_of(text: str, key: str) -> int:
     """The line of TEXT that sets KEY, 0 if it cannot be told (the TOML parser does not say)."""
-    if key.startswith("paths."):
-        pattern = key.partition(".")[2]
-        return next((n for n, line in enumerate(text.splitlines(), 1) if f'"{pattern}"' in line), 0)
+    rules, _, about = key.partition(".")
+    if rules in RULES and about:
+        wanted = re.compile(rf"\s*{RULES[rules]}\s*=\s*([\"']){re.escape(about)}\1")
+        return next((n for n, line in enumerate(text.splitlines(), 1) if wanted.match(line)), 0)
     section = ""
-    wanted_section, _, wanted = key.rpartition(".")
+    wanted_section, _, wanted_name = key.rpartition(".")
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[{1,2}\s*([\w.\"' -]+?)\s*\]{1,2}\s*(?:#.*)?\Z", line)
         if header:
@@ -269,7 +284,7 @@ def line_of(text: str, key: str) -> int:
         if not name:
             continue
         bare = name[1].replace('"', "").replace("'", "")
-        if (section == wanted_section and bare == wanted) or (not section and bare == key):
+        if (section == wanted_section and bare == wanted_name) or (not section and bare == key):
             return number
     return 0
 

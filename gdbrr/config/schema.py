@@ -33,7 +33,6 @@ KNOB_KEYS = {
 # What the design promises and the engine does not do yet. Accepting it in silence would make a recording that is
 # not what its owner asked for.
 NOT_YET = {
-    "descriptors": "descriptor rules are not honoured yet",
     "seed": "a seed is not honoured yet: no order chooses threads at random",
 }
 NOT_YET_ORDERS = {
@@ -43,7 +42,7 @@ NOT_YET_ORDERS = {
     "auto": "parallel or serial, whichever fits the program",
 }
 
-SECTIONS = ("epochs", "limits", "engine", "classes", "calls", "paths")
+SECTIONS = ("epochs", "limits", "engine", "classes", "calls", "descriptors", "paths")
 RULES_MAX = 8192
 """GR_RULES_MAX of preload/abi.h: the bytes that all path rules together may take; a test compares them."""
 MAKING = frozenset({"MAKES", "MAKES_IF", "MAKES_AT"})
@@ -164,6 +163,8 @@ def key(name: str) -> Key:
         raise GdbrrError(NOT_YET[top], hint="leave it out; a mode for a class or a call is honoured")
     if top == "calls" and rest:
         return call_key(rest)
+    if top == "descriptors":
+        return kind_key(rest)
     if top == "paths":
         return path_key(rest)
     if not rest and top in SECTIONS:
@@ -194,6 +195,20 @@ def call_key(name: str) -> Key:
     if "BY_FD" in call.flags:
         raise GdbrrError(f"{full}: its mode is that of its descriptor", hint="set the class, e.g. classes.file")
     return Key(full, class_mode(call, {}), f"the system call {name}", modes=call_modes(call))
+
+
+def kind_key(name: str) -> Key:
+    """The key for what is done with descriptors of one kind."""
+    if not name:
+        raise GdbrrError(
+            "descriptors: each rule is a table with `kind` and `mode`", hint='e.g. kind = "random", mode = "ignore"'
+        )
+    kinds = {kind.name: kind for kind in tables.kinds()}
+    if name not in kinds:
+        raise GdbrrError(f"there is no kind of descriptor {shown(name)}", hint=near(name, kinds, "kinds are"))
+    kind = kinds[name]
+    cls = next(cls for cls in tables.classes() if cls.name == kind.cls)
+    return Key(f"descriptors.{name}", cls.default, kind.help, modes=cls.modes)
 
 
 def path_key(pattern: str) -> Key:

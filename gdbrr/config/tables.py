@@ -20,6 +20,8 @@ MODES = ("record", "native", "ignore")
 
 FLAGS = ("BLOCKS", "IRREV", "BY_FD", "SPECIAL", "REFUSED", "NORETURN")
 
+FILE_TYPES = ("REG", "DIR", "LNK", "FIFO", "SOCK", "CHR", "BLK", "ANON")
+
 # How many numbers each word takes. Words with a length take it as their last field.
 _WITH_LENGTH = {"IN": 1, "OUT": 1, "OUT_ANY": 1, "INOUT": 1}
 _PLAIN = {
@@ -81,6 +83,18 @@ class Class:
     default: str
     help: str
     modes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a descriptor refers to. A profile's rule for it has one of the modes of its class."""
+
+    name: str
+    cls: str
+    type: str
+    help: str
+    devices: tuple[tuple[int, ...], ...]
+    """Device numbers: first and last major, first and last minor."""
 
 
 @dataclass(frozen=True)
@@ -283,6 +297,19 @@ def _read_class(line: _Line) -> Class:
     return Class(line.fields[0], line.fields[1], line.string(2), modes)
 
 
+def _read_kind(line: _Line) -> Kind:
+    name, cls, file_type = line.fields[:3]
+    if file_type not in FILE_TYPES:
+        raise line.fail(f"{file_type} is not a type of file")
+    devices = []
+    for text in line.fields[4:]:
+        word, fields = _term(line, text)
+        if word != "DEV" or len(fields) != 4:
+            raise line.fail(f"{text} is not DEV with four numbers")
+        devices.append(_numbers(line, fields))
+    return Kind(name, cls, file_type, line.string(3), tuple(devices))
+
+
 def _read_knob(line: _Line) -> Knob:
     name, kind, default = line.fields[:3]
     enum = _ENUM.match(kind)
@@ -318,6 +345,12 @@ def ioctls() -> tuple[Ioctl, ...]:
 def classes() -> tuple[Class, ...]:
     """The classes; the place of each is its number in enum gr_class."""
     return _read("classes", "CLASS", 4, 4, _read_class)
+
+
+@cache
+def kinds() -> tuple[Kind, ...]:
+    """The kinds of descriptor; the place of each is its number in enum gr_kind."""
+    return _read("descriptors", "KIND", 4, None, _read_kind)
 
 
 @cache

@@ -322,6 +322,8 @@ def fill_profile(page: abi.Ctl, profile: Profile) -> None:
     sys_action, class_action = profile.actions()
     abi.ffi.memmove(page.c.sys_action, sys_action, len(sys_action))
     abi.ffi.memmove(page.c.class_action, class_action, len(class_action))
+    kinds = profile.kinds()
+    abi.ffi.memmove(page.c.kind_action, kinds, len(kinds))
     rules = profile.rules()
     abi.ffi.memmove(page.c.rules, rules, len(rules))
     for number, value in enumerate(profile.knobs().values()):

@@ -105,11 +105,11 @@ def native_classes(profile: Profile) -> list[str]:
 
     _, actions = profile.actions()
     found = [row.name for number, row in enumerate(tables.classes()) if actions[number] == lib.GR_ACT_NATIVE]
-    return found + [key.partition(".")[2] for key, value in profile.values.items() if is_native_path(key, value.value)]
+    return found + [key.partition(".")[2] for key, value in profile.values.items() if is_native_rule(key, value.value)]
 
 
-def is_native_path(key: str, mode: object) -> bool:
-    return key.startswith("paths.") and mode != "record"
+def is_native_rule(key: str, mode: object) -> bool:
+    return key.startswith(("paths.", "descriptors.")) and mode != "record"
 
 
 def environment(manifest: dict[str, Any]) -> list[str]:

@@ -228,6 +228,7 @@ def profiles_page() -> str:
     keys = schema.keys()
     settings = [key for key in keys.values() if key.knob]
     classes = [key for key in keys.values() if key.modes]
+    class_modes = {cls.name: cls.modes for cls in tables.classes()}
     blocks = [
         PROFILES_INTRO,
         table(
@@ -243,6 +244,11 @@ def profiles_page() -> str:
             [(f"`{key.name}`", f"`{key.default}`", code(key.modes), key.help) for key in classes],
         ),
         docs_text.PROFILES_CALLS,
+        docs_text.PROFILES_DESCRIPTORS,
+        table(
+            ("kind", "class", "modes", "what it is"),
+            [(f"`{kind.name}`", f"`{kind.cls}`", code(class_modes[kind.cls]), kind.help) for kind in tables.kinds()],
+        ),
         docs_text.PROFILES_PATHS,
         "### Not yet",
         "These are planned. Until they are honoured, a profile that sets them is refused:",

@@ -14,6 +14,21 @@ call's class ([system calls](syscalls.md)). Calls noted there as *by descriptor*
 own; those noted as *always recorded* may wait or change the world, which a replay must not do again.
 """
 
+PROFILES_DESCRIPTORS = """
+### `[[descriptors]]`
+
+The mode of descriptors by what they refer to, above that of their class and call and below that of their path. A
+descriptor keeps the mode of the call that made it, so a rule holds for what is opened by its path: devices, files,
+directories. The modes are those of the kind's class. Files opened for writing are recorded in any case, devices are
+not.
+
+```toml
+[[descriptors]]
+kind = "random"
+mode = "ignore"
+```
+"""
+
 PROFILES_PATHS = """
 ### `[[paths]]`
 

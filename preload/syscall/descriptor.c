@@ -7,14 +7,15 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 
 #include "../core/nolibc.h"
+#include "../core/page.h"
 #include "../core/raw.h"
 
 static uint8_t table[GR_DESCRIPTORS];
 static uint32_t keys[GR_DESCRIPTORS];
 static uint8_t actions[GR_DESCRIPTORS];
+static uint8_t kinds[GR_DESCRIPTORS];
 
 _Static_assert((int)GR_CLASS_COUNT <= GR_FD_NONE, "class numbers fit beside the flags");
 
@@ -47,6 +48,11 @@ enum gr_action gr_fd_rule(int fd)
 	return (uint32_t)fd < GR_DESCRIPTORS ? actions[fd] : GR_ACT_RECORD;
 }
 
+enum gr_kind gr_fd_kind(int fd)
+{
+	return (uint32_t)fd < GR_DESCRIPTORS ? kinds[fd] : GR_KIND_COUNT;
+}
+
 uint32_t gr_fd_key(int fd)
 {
 	return (uint32_t)fd < GR_DESCRIPTORS ? keys[fd] : 0;
@@ -63,23 +69,12 @@ uint8_t gr_fd_probe(int fd)
 	struct stat st;
 	if (GR_RAW(SYS_fstat, fd, &st))
 		return GR_FD_NONE;
-	if ((uint32_t)fd < GR_DESCRIPTORS)
+	enum gr_kind kind = gr_kind_of(&st);
+	if ((uint32_t)fd < GR_DESCRIPTORS) {
 		keys[fd] = key_of(&st);
-	switch (st.st_mode & S_IFMT) {
-	case S_IFIFO:
-		return GR_CLASS_pipe;
-	case S_IFSOCK:
-		return GR_CLASS_net;
-	case S_IFCHR: {
-		unsigned dev_major = major(st.st_rdev);
-		return dev_major == 4 || dev_major == 5 || (dev_major >= 136 && dev_major <= 143) ? GR_CLASS_tty : GR_CLASS_device;
+		kinds[fd] = kind;
 	}
-	case S_IFBLK:
-		return GR_CLASS_device;
-	case 0: // anonymous inodes: event descriptors and their kin
-		return GR_CLASS_pipe;
-	}
-	return GR_CLASS_file;
+	return gr_kind_class(kind);
 }
 
 bool gr_fd_makes(const struct gr_call *call)
@@ -173,13 +168,15 @@ static void make(uint64_t fd, uint8_t cls, uint8_t action)
 	gr_fd_set(fd, cls);
 	if (fd < GR_DESCRIPTORS)
 		actions[fd] = action;
+	if (gr_mode == GR_MODE_REPLAY && action != GR_ACT_RECORD)
+		gr_fd_probe(fd); // the kernel's word for what it is, not the demo's
 }
 
 static void copy(uint64_t from, uint64_t to)
 {
 	gr_fd_set(to, gr_fd_get(from));
 	if (from < GR_DESCRIPTORS && to < GR_DESCRIPTORS)
-		keys[to] = keys[from], actions[to] = actions[from];
+		keys[to] = keys[from], actions[to] = actions[from], kinds[to] = kinds[from];
 }
 
 void gr_fd_update(const struct gr_call *call, uint8_t cls)

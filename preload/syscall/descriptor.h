@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "call.h"
+#include "fd/kind.h"
 #include "memory/memory.h"
 
 #define GR_DESCRIPTORS 0x10000
@@ -24,11 +25,15 @@ void gr_fd_standard(const uint8_t classes[3]);
 uint8_t gr_fd_get(uint64_t fd);
 void gr_fd_set(uint64_t fd, uint8_t value);
 
-// What the kernel says about a descriptor, as a class; remembers which file it is. Recording only.
+// What the kernel says about a descriptor, as a class; remembers its kind and which file it is. On replay only of one that
+// was made natively.
 uint8_t gr_fd_probe(int fd);
 
 // What happened to the call that made this descriptor: its own calls share that.
 enum gr_action gr_fd_rule(int fd);
+
+// Its kind, as gr_fd_probe found it.
+enum gr_kind gr_fd_kind(int fd);
 
 // A number for the file behind a descriptor or path, 0 for what is no regular file or directory. Two files may have
 // the same one: whoever asks must do no harm then. Recording only.

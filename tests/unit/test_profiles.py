@@ -55,6 +55,7 @@ def test_numbers_are_those_of_the_engine() -> None:
     assert names[profiles.ACT_REFUSE] == "GR_ACT_REFUSE"
     assert f"#define GR_SYS_MAX {profiles.SYS_MAX}\n" in abi
     assert f"#define GR_CLASS_MAX {profiles.CLASS_MAX}\n" in abi
+    assert f"#define GR_KIND_MAX {profiles.KIND_MAX}\n" in abi
 
 
 def test_every_knob_has_one_key() -> None:
@@ -116,8 +117,12 @@ def test_shipped_profiles_differ_as_they_say() -> None:
         return profiles.resolve(name, None, []).actions()[1]
 
     assert by_class("sparse")[class_number("file")] == NATIVE
-    assert by_class("game")[class_number("device")] == IGNORE
-    assert by_class("default") == by_class("full") == by_class("server")
+    assert by_class("default") == by_class("full") == by_class("server") == by_class("game")
+    game = profiles.resolve("game", None, []).kinds()
+    names = [kind.name for kind in tables.kinds()]
+    assert {names[at] for at, rule in enumerate(game) if rule} == {"graphics", "sound", "character"}
+    assert set(game) == {0, 1 + IGNORE}
+    assert not any(profiles.resolve("default", None, []).kinds())
     assert profiles.resolve("server", None, []).knobs()["epoch_ticks"] == 65536
     for name in profiles.SHIPPED:
         assert profiles.about(profiles.shipped_path(name))[0].endswith(".")
@@ -197,7 +202,6 @@ def test_dotted_keys_have_lines_too(tmp_path: Path) -> None:
         ('[[paths]]\nmatch = "proc/**"\nmode = "record"', 2, "paths: 'proc/**' is not a pattern", "patterns are whole"),
         ('[[paths]]\nmatch = "/proc/**"\nmode = "reco"', 2, "paths./proc/** = 'reco' is not a mode", "did you mean"),
         ('[[paths]]\nmatch = "/proc/**"', 1, "paths: each rule is a table", "e.g."),
-        ('[descriptors]\npipe = "record"', 1, "descriptor rules are not honoured yet", "leave it out"),
     ],
 )
 def test_wrong_entry_is_named(text: str, line: int, message: str, hint: str, tmp_path: Path) -> None:

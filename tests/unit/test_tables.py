@@ -100,12 +100,24 @@ def test_small_tables() -> None:
     assert all(knob.min <= knob.default <= knob.max for knob in tables.knobs())
 
 
+def test_every_kind_of_descriptor_can_be_met() -> None:
+    classes = {cls.name for cls in tables.classes()}
+    whole: set[str] = set()
+    for kind in tables.kinds():
+        assert kind.cls in classes
+        assert kind.type not in whole, f"{kind.name} stands behind one that fits everything it could be"
+        assert all(first <= last <= 0xFFF and low <= high for first, last, low, high in kind.devices)
+        whole |= set() if kind.devices else {kind.type}
+    assert whole == set(tables.FILE_TYPES)
+
+
 def test_tables_fit_the_control_page() -> None:
     abi = (ROOT / "preload/abi.h").read_text()
     limits = {name: int(value) for name, value in re.findall(r"#define GR_(\w+_MAX) (\d+)\b", abi)}
     assert tables.syscalls()[-1].nr < limits["SYS_MAX"]
     assert len(tables.classes()) <= limits["CLASS_MAX"]
     assert len(tables.knobs()) <= limits["KNOB_MAX"]
+    assert len(tables.kinds()) < limits["KIND_MAX"]
 
 
 @pytest.mark.parametrize(

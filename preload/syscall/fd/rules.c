@@ -189,7 +189,7 @@ static void mark_parent(int dirfd, uint64_t path)
 
 static bool some_native(void)
 {
-	return gr_ctl->class_action[GR_CLASS_file] != GR_ACT_RECORD || gr_ctl->rules[0];
+	return gr_ctl->class_action[GR_CLASS_file] != GR_ACT_RECORD || gr_ctl->rules[0] || gr_kind_some(GR_CLASS_file);
 }
 
 void gr_rule_done(const struct gr_call *call)
@@ -229,15 +229,8 @@ void gr_rule_chdir(const struct gr_call *call, struct gr_stores *stores)
 }
 
 // ---------------------------------------------------------------- the decision
-static bool is_device(mode_t mode, dev_t rdev)
-{
-	unsigned dev_major = rdev >> 8 & 0xfff;
-	bool tty = dev_major == 4 || dev_major == 5 || (dev_major >= 136 && dev_major <= 143);
-	return S_ISBLK(mode) || (S_ISCHR(mode) && !tty);
-}
-
-// A call that takes a path: devices have their own class, and a file that is not there, that is no file, or that the program
-// or its children may have changed cannot be looked at again.
+// A call that takes a path: a descriptor that it makes has the mode of its kind, and a file that is not there, that is no
+// file, or that the program or its children may have changed cannot be looked at again.
 static enum gr_action for_path(const struct gr_call *call, enum gr_action action)
 {
 	int dirfd;
@@ -245,12 +238,13 @@ static enum gr_action for_path(const struct gr_call *call, enum gr_action action
 	struct stat st;
 	if (call->sys->cls != GR_CLASS_file || !path_of(call, &dirfd, &path))
 		return opens_to_write(call) ? GR_ACT_RECORD : action;
-	if (action == GR_ACT_RECORD && !gr_ctl->rules[0] && gr_ctl->class_action[GR_CLASS_device] == GR_ACT_RECORD)
+	if (action == GR_ACT_RECORD && !gr_ctl->rules[0] && !gr_kind_some(GR_CLASS_COUNT))
 		return action;
 	bool there = GR_RAW(SYS_newfstatat, dirfd, path, &st, 0) == 0;
-	bool device = there && is_device(st.st_mode, st.st_rdev);
-	if (device && gr_fd_makes(call))
-		action = gr_ctl->class_action[GR_CLASS_device];
+	enum gr_kind kind = there ? gr_kind_of(&st) : GR_KIND_COUNT;
+	bool device = gr_kind_class(kind) == GR_CLASS_device;
+	if (there && gr_fd_makes(call) && (device || gr_kind_rule(kind) >= 0))
+		action = gr_kind_action(kind);
 	int rule = rule_for(dirfd, path);
 	if (rule >= 0)
 		action = rule;
@@ -315,18 +309,20 @@ bool gr_rule_allows(const struct gr_call *call)
 {
 	const struct gr_sys *sys = call->sys;
 	bool free = gr_ctl->sys_action[call->nr] != GR_ACT_RECORD || gr_ctl->rules[0];
-	bool devices = gr_ctl->class_action[GR_CLASS_device] != GR_ACT_RECORD;
-	bool device = false;
+	bool asked = false;
 	if (sys->cls == GR_CLASS_memory || sys->cls == GR_CLASS_thread)
 		return true;
 	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
 		if (sys->fx[i].kind == GR_FX_FD && sys->flags & GR_SF_BY_FD) {
-			uint8_t cls = gr_fd_get((int)call->arg[sys->fx[i].arg - 1]) & GR_FD_CLASS;
-			device = cls == GR_CLASS_device;
-			free = free || (cls < GR_CLASS_COUNT && gr_ctl->class_action[cls] != GR_ACT_RECORD);
+			enum gr_kind kind = gr_fd_kind((int)call->arg[sys->fx[i].arg - 1]);
+			bool chosen = gr_kind_action(kind) != GR_ACT_RECORD;
+			asked = chosen && gr_kind_class(kind) == GR_CLASS_device;
+			free = free || chosen;
 			break;
 		}
 	if (sys->flags & GR_SF_IRREVOCABLE)
-		return device && devices;
-	return opens_to_write(call) ? devices : free || devices;
+		return asked;
+	if (opens_to_write(call))
+		return gr_kind_some(GR_CLASS_device);
+	return free || (gr_fd_makes(call) && gr_kind_some(GR_CLASS_COUNT));
 }
