@@ -110,9 +110,10 @@ def main(args: argparse.Namespace) -> int:
                 f" {number(demo.ticks, 'operation')}",
                 file=sys.stderr,
             )
-        for sentence in inputs.sentences(demo.manifest):
-            print(f"gdbrr: {sentence}", file=sys.stderr)
         failed = not outcome.kept or (outcome.soft is not None and not args.soft_ok)
+        if not failed:  # else the report names them, as likely causes
+            for sentence in inputs.sentences(demo.manifest):
+                print(f"gdbrr: {sentence}", file=sys.stderr)
         found = collector.finish(outcome) if failed and not outcome.echo_error else None
         if args.json:
             print(divergence.to_json(demo, outcome, found))

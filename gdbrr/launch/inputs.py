@@ -1,4 +1,4 @@
-"""The files that a program read natively while it was recorded, and which of them are others now.
+"""The files that a program read while it was recorded and that are not in the demo, and which of them are others now.
 
 Runs in: commands outside GDB and the server. May call: errors, abi; the file system, never opening what a demo names.
 Owns: the manifest's `inputs`.

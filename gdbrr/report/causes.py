@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdbrr.abi import lib
 from gdbrr.config import tables
 from gdbrr.config.profiles import Profile
-from gdbrr.launch import host, record
+from gdbrr.launch import host, inputs, record
 
 if TYPE_CHECKING:
     from gdbrr.demo.events import Event
@@ -47,10 +47,16 @@ def _engine(demo: Demo) -> list[dict[str, str]]:
     return [demo.manifest["engine"]] if {"path", "build_id"} <= demo.manifest.get("engine", {}).keys() else []
 
 
-def changed_files(demo: Demo, opened: Sequence[str]) -> list[str]:
-    """Files that the program reads itself on replay and that were changed since the recording began.
+def changed_inputs(demo: Demo, opened: Sequence[str]) -> list[str]:
+    """A sentence for each file that the program reads itself on replay and that is not as it was."""
+    if "inputs" in demo.manifest:
+        return inputs.sentences(demo.manifest)
+    return [f"{path!r} changed since the recording" for path in _younger_files(demo, opened)]
 
-    Known are those it had open (OPENED) and those that its arguments name.
+
+def _younger_files(demo: Demo, opened: Sequence[str]) -> list[str]:
+    """Where a recording was cut off in front of its list of inputs: what was changed since it began, of the files that
+    the program had open (OPENED) and those that its arguments name.
     """
     started = demo.manifest.get("started")
     if started is None or "file" not in dict(chosen_classes(demo)):
@@ -131,9 +137,8 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
         yield Cause("the program or a library was rebuilt or updated since the recording", "put back what was recorded")
     elif others:
         yield Cause("gdbrr itself is another build than the one that recorded", "record again with this one")
-    for path in changed_files(demo, opened):
-        what = f"the input file {path} was changed since the recording"
-        yield Cause(what, "restore it, or record with --set file=record")
+    for sentence in changed_inputs(demo, opened):
+        yield Cause(sentence, "put back what was recorded, or record with --set file=record")
     for name, mode, call in unrecorded(demo, events):
         yield Cause(
             f"class {name} is {mode}, so {call} may answer differently in every run", f"record with --set {name}=record"

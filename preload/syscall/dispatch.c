@@ -252,7 +252,7 @@ static void record(struct gr_call *call)
 	}
 	if (gr_fd_makes(call) && call->result >= 0)
 		ev.flags = probe(call);
-	if (call->action == GR_ACT_NATIVE && ev.flags == GR_CLASS_file)
+	if (call->action != GR_ACT_RECORD && ev.flags == GR_CLASS_file)
 		gr_input_note(call->result);
 	if (may_store(call)) {
 		stores_open(call, staged ? stage.used : 0, &stores);

@@ -15,7 +15,9 @@ from typing import Any
 import pytest
 
 from confine.forge import manifest_of
+from gdbrr.demo.reader import Demo
 from gdbrr.launch import inputs
+from gdbrr.report import causes
 from harness import ROOT
 from harness.run import gdbrr, run
 
@@ -52,19 +54,37 @@ def change_content(path: Path) -> None:
     os.utime(path, (1, 1))
 
 
+def change_nothing(path: Path) -> None:
+    os.utime(path, (1, 1))
+
+
 @pytest.mark.parametrize(
-    ("change", "how"),
+    ("change", "status", "how"),
     [
-        (change_size, "it had 4 bytes and has 17"),
-        (change_content, "it was written to"),
-        (Path.unlink, "it is gone"),
+        (change_size, 125, "it had 4 bytes and has 17"),
+        (change_content, 125, "it was written to"),
+        (Path.unlink, 125, "it is gone"),
+        (change_nothing, 0, "it was written to"),
     ],
 )
-def test_input_that_changed_is_named(change: Any, how: str, demo: Path) -> None:
+def test_input_that_changed_is_named_once(change: Any, status: int, how: str, demo: Path) -> None:
+    """As the first of the likely causes where the replay is desynchronised, in a line of its own where it is not."""
     two = demo.parent / "two"
     change(two)
-    said = [line for line in gdbrr("replay", demo).err.splitlines() if "changed since the recording" in line]
-    assert said == [f"gdbrr: {str(two)!r} changed since the recording, which reads it: {how}"]
+    lines = gdbrr("replay", demo).expect(status).err.splitlines()
+    named = f"{str(two)!r} changed since the recording, which reads it: {how}"
+    first = f"  likely causes     1. {named}" if status else f"gdbrr: {named}"
+    assert [line for line in lines if "changed since the recording" in line] == [first]
+
+
+def test_without_a_list_the_files_of_the_command_line_are_looked_at(demo: Path) -> None:
+    """As in a demo that was recovered from a recording that nobody ended."""
+    with Demo.open(demo) as opened:
+        del opened.manifest["inputs"]
+        assert causes.changed_inputs(opened, []) == []
+        younger = opened.manifest["started"] + 60
+        os.utime(demo.parent / "one", (younger, younger))
+        assert causes.changed_inputs(opened, []) == [f"{str(demo.parent / 'one')!r} changed since the recording"]
 
 
 def test_recorded_inputs_may_change(tmp_path: Path) -> None:

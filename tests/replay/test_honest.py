@@ -138,7 +138,7 @@ def test_a_changed_input_file_is_named(tmp_path: Path) -> None:
     found = report(demo)
     assert found["problem"] == "a native call returned 22, while recording 13"
     assert found["call"].startswith("read(3, 0x") and found["program_did"] == "SYS_END of read"
-    assert f"the input file {tmp_path / 'in.txt'} was changed" in found["causes"][0]["what"]
+    assert f"{str(tmp_path / 'in.txt')!r} changed since the recording" in found["causes"][0]["what"]
     assert found["causes"][1]["advice"] == "record with --set file=record"
 
 
@@ -165,6 +165,7 @@ def test_output_that_differs_is_soft(tmp_path: Path) -> None:
     assert found["verdict"] == "soft" and found["ticks"] == found["of"]
     expected = {"count": 1, "output": "standard output", "recorded_bytes": 4, "bytes": 4, "thread": 0}
     assert {key: found["soft"][key] for key in expected} == expected
+    assert f"{str(tmp_path / 'in.txt')!r} changed since the recording" in found["causes"][0]["what"]
     with Demo.open(demo) as opened:
         event = next(opened.events(start=found["soft"]["tick"]))
         assert (event.kind, event.nr) == (lib.GR_OP_SYS_START, WRITE + 1)

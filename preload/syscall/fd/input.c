@@ -1,4 +1,4 @@
-// The files that a program reads natively: named for the manifest, so that a replay can say which one changed.
+// The files that a program reads natively, or that are ignored: named for the manifest, so that a replay can say which one changed.
 // Runs in: application threads, while recording.
 // May call: raw system calls.
 // Owns: the inputs of the control page.
