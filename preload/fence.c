@@ -116,7 +116,6 @@ enum rule {
 	ONCE,     // only while a tracer answers
 	CLONE,    // threads of the same kind as the program's; in a timeline also plain copies
 	SIGNAL,   // arguments 1 and 3 are process and signal
-	PRIVATE,  // argument 1 is no standard descriptor
 	READ,     // the flags of an open
 	LANDLOCK, // only where Landlock judges it
 	FCNTL, IOCTL,
@@ -272,12 +271,6 @@ static void rule_emit(struct program *p, const struct gr_sys *sys, enum rule rul
 		break;
 	case SIGNAL:
 		signal_rule(p);
-		break;
-	case PRIVATE:
-		load_arg(p, 1);
-		emit(p, BPF_JMP | BPF_JGT | BPF_K, 2, 1, 0);
-		answer(p, REFUSAL);
-		answer(p, SECCOMP_RET_ALLOW);
 		break;
 	case READ:
 		read_rule(p, sys->fx[0].kind == GR_FX_FD ? 3 : 2);

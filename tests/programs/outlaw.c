@@ -194,6 +194,12 @@ static long mq_open_it(void) { return CALL(SYS_mq_open, "gdbrr-outlaw", O_RDWR, 
 static long reboot_it(void) { return CALL(SYS_reboot, 0, 0, 0, 0); }
 static long setns_it(void) { return CALL(SYS_setns, opened("/proc/self/ns/user"), 0); }
 static long own_memory(void) { return CALL(SYS_open, "/proc/self/mem", O_RDWR); }
+static long memory_file(void)
+{
+	long fd = CALL(SYS_memfd_create, "x", 0);
+	return fd < 0 ? fd : CALL(SYS_ftruncate, fd, 4096);
+}
+static long grow_output(void) { return CALL(SYS_fallocate, 1, 1 /* FALLOC_FL_KEEP_SIZE */, 0, 4096); }
 static long newer(void) { return CALL(511); }
 static long int80(void)
 {
@@ -217,11 +223,6 @@ static long raise_own(void)
 	signal(SIGUSR2, SIG_IGN);
 	return CALL(SYS_tgkill, self(SYS_getpid), self(SYS_gettid), SIGUSR2);
 }
-static long private_file(void)
-{
-	long fd = CALL(SYS_memfd_create, "x", 0);
-	return CALL(SYS_ftruncate, fd, 4096);
-}
 static long peek(void)
 {
 	char from = 1, to = 0;
@@ -239,8 +240,9 @@ static const struct { const char *name; long (*deed)(void); } deeds[] = {
 	DEED(clone_user), DEED(unshare_user), DEED(setsid_it), DEED(kill_it), DEED(tkill_it), DEED(tgkill_it), DEED(queue_it),
 	DEED(tgqueue_it), DEED(pidfd_it), DEED(owner_it), DEED(ptrace_it), DEED(poke_it), DEED(limits_it), DEED(renice),
 	DEED(type_in), DEED(mount_it), DEED(chroot_it), DEED(io_uring), DEED(bpf), DEED(keyctl), DEED(add_key), DEED(semget_it),
-	DEED(msgget_it), DEED(mq_open_it), DEED(reboot_it), DEED(setns_it), DEED(own_memory), DEED(newer), DEED(int80), DEED(x32),
-	DEED(look), DEED(list), DEED(map_it), DEED(alive), DEED(raise_own), DEED(private_file), DEED(peek),
+	DEED(msgget_it), DEED(mq_open_it), DEED(reboot_it), DEED(setns_it), DEED(own_memory), DEED(memory_file),
+	DEED(grow_output), DEED(newer), DEED(int80), DEED(x32),
+	DEED(look), DEED(list), DEED(map_it), DEED(alive), DEED(raise_own), DEED(peek),
 };
 
 int main(int argc, char **argv)
