@@ -294,13 +294,6 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 		gr_child_forget(call->self);
 }
 
-// The program becomes another one.
-void gr_exec(struct gr_call *call)
-{
-	refuse(call, "the program replaces itself by another one (execve)"
-		     "\nrecord that one directly: a script's last line or a wrapper's target names it");
-}
-
 void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls)
 {
 	if (flags & CLONE_THREAD)

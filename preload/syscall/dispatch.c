@@ -391,7 +391,7 @@ static bool special(struct gr_call *call)
 		return true;
 	case SYS_execve:
 	case SYS_execveat:
-		gr_exec(call);
+		gr_refuse(call);
 		return true;
 	case SYS_close_range:
 		close_range_call(call);

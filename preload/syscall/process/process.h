@@ -10,7 +10,6 @@
 void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls);
 void gr_clone3(struct gr_call *call);
 void gr_exit(struct gr_call *call);
-void gr_exec(struct gr_call *call);
 
 // child.c: a child that the program believes to share its memory.
 // In front of the clone: the area for its report; 0 when there is no room.
