@@ -127,6 +127,11 @@ def _note(notes: bytes) -> str:
 
 def mapped_objects(pid: int) -> list[dict[str, str | int]]:
     """Every file that PID has mapped executable, with its build-id and the address of its first byte."""
+    return [{**identity(path), "base": base} for path, base in mapped_files(pid).items()]
+
+
+def mapped_files(pid: int) -> dict[str, int]:
+    """The address of the first byte of every file that PID has mapped executable."""
     bases: dict[str, int] = {}
     code: set[str] = set()
     try:
@@ -140,8 +145,8 @@ def mapped_objects(pid: int) -> list[dict[str, str | int]]:
                 if "x" in fields[1]:
                     code.add(path)
     except OSError:
-        return []
-    return [{**identity(path), "base": base} for path, base in bases.items() if path in code]
+        return {}
+    return {path: base for path, base in bases.items() if path in code}
 
 
 def identity(path: str) -> dict[str, str | int]:

@@ -76,9 +76,9 @@ class Collector:
         try:
             running = [thread for thread in threads.read(replay.pid, born) if thread.index == at[1]]
             if running and not running[0].in_engine:
-                self._found.stack = stacks.of_running(self._demo, replay.pid, running[0].tid)
+                self._found.stack = stacks.of_running(replay.pid, running[0].tid)
             else:
-                self._found.stack = stacks.of_thread(self._demo, replay.pid, at[1], born)
+                self._found.stack = stacks.of_thread(replay.pid, at[1], born)
                 if running and outcome.panic and outcome.panic.got_nr:
                     self._found.call = calls.text(replay.pid, outcome.panic.got_nr - 1, running[0].regs)
         except GdbrrError as error:
@@ -128,6 +128,6 @@ class Collector:
             with replays.standing_at(self._demo, tick, self._trust, seconds * 2 + _MARGIN) as replay:
                 if replay is None or replay.slot.state != lib.GR_S_STANDING:
                     return ()
-                return stacks.of_thread(self._demo, replay.pid, thread, len(self._demo.threads) + 1)
+                return stacks.of_thread(replay.pid, thread, len(self._demo.threads) + 1)
         except GdbrrError:
             return ()

@@ -1,6 +1,6 @@
 """Call stacks with source lines, of processes that will never run again.
 
-Runs in: commands outside GDB. May call: demo, ctl; gdb and addr2line where they are installed.
+Runs in: commands outside GDB. May call: ctl, launch; gdb and addr2line where they are installed.
 Owns: what a frame looks like. Without gdb a stack is the one place that the engine knows.
 """
 
@@ -19,7 +19,6 @@ from typing import Any, NamedTuple
 
 from gdbrr.ctl import threads
 from gdbrr.ctl.threads import Thread
-from gdbrr.demo.reader import Demo
 from gdbrr.launch import host
 from gdbrr.report import corefile
 
@@ -65,13 +64,13 @@ class Frame(NamedTuple):
 _VDSO = Frame("a function of the vDSO")
 
 
-def of_thread(demo: Demo, pid: int, index: int, born: int) -> list[Frame]:
+def of_thread(pid: int, index: int, born: int) -> list[Frame]:
     """Where thread INDEX of a process stands that waits in the engine; innermost frame first."""
     chosen = next((thread for thread in threads.read(pid, born) if thread.index == index), None)
     if chosen is None:
         return []
     caller = _out_of_vdso(pid, chosen)
-    return [*([_VDSO] if caller else []), *(_by_gdb(demo, pid, caller or chosen) or by_address(demo, caller or chosen))]
+    return [*([_VDSO] if caller else []), *(_by_gdb(pid, caller or chosen) or by_address(pid, caller or chosen))]
 
 
 def _out_of_vdso(pid: int, thread: Thread) -> Thread | None:
@@ -92,15 +91,15 @@ def _out_of_vdso(pid: int, thread: Thread) -> Thread | None:
     return dataclasses.replace(thread, regs={**regs, "rip": returns_to - 1, "rsp": regs["rsp"] + 8}, ret_pc=returns_to)
 
 
-def by_address(demo: Demo, thread: Thread) -> list[Frame]:
+def by_address(pid: int, thread: Thread) -> list[Frame]:
     """The call, and where it returns to, which is not always known."""
     places = [thread.regs["rip"]]
     if thread.ret_pc and not thread.regs["rip"] <= thread.ret_pc <= thread.regs["rip"] + 16:
         places.append(thread.ret_pc - 1)
-    return [place(demo, pc) for pc in places]
+    return [place(pid, pc) for pc in places]
 
 
-def of_running(demo: Demo, pid: int, tid: int) -> list[Frame]:
+def of_running(pid: int, tid: int) -> list[Frame]:
     """The same for a thread that runs in the program's own code. It is stopped for it, and goes on behind it."""
     text = _gdb(["-p", str(pid)], ["thread apply all bt " + str(_DEPTH)])
     stack: list[str] = []
@@ -108,10 +107,10 @@ def of_running(demo: Demo, pid: int, tid: int) -> list[Frame]:
         match = _LWP.search(block)
         if match and int(match[1]) == tid:
             stack = block.splitlines()
-    return _frames(demo, stack)
+    return _frames(pid, stack)
 
 
-def _by_gdb(demo: Demo, pid: int, thread: Thread) -> list[Frame]:
+def _by_gdb(pid: int, thread: Thread) -> list[Frame]:
     with tempfile.TemporaryDirectory(prefix="gdbrr-") as scratch:
         core = Path(scratch) / "core"
         try:
@@ -119,7 +118,7 @@ def _by_gdb(demo: Demo, pid: int, thread: Thread) -> list[Frame]:
             program = os.readlink(f"/proc/{pid}/exe")  # of a script, its interpreter
         except OSError:
             return []
-        return _frames(demo, _gdb([program, str(core)], [f"bt {_DEPTH}"]).splitlines())
+        return _frames(pid, _gdb([program, str(core)], [f"bt {_DEPTH}"]).splitlines())
 
 
 def _gdb(target: Sequence[str], commands: Sequence[str]) -> str:
@@ -139,7 +138,7 @@ def _gdb(target: Sequence[str], commands: Sequence[str]) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _frames(demo: Demo, lines: Sequence[str]) -> list[Frame]:
+def _frames(pid: int, lines: Sequence[str]) -> list[Frame]:
     found: list[Frame] = []
     for line in lines:
         match = _FRAME.match(line.strip())
@@ -147,7 +146,7 @@ def _frames(demo: Demo, lines: Sequence[str]) -> list[Frame]:
             at, file, where = int(match["line"] or 0), match["file"] or "", match["object"] or ""
             frame = Frame(match["name"], match["arguments"], file, at, where)
             if frame.function == "??":
-                frame = place(demo, int(match["pc"] or "0", 16))
+                frame = place(pid, int(match["pc"] or "0", 16))
                 if not frame.known:
                     break  # what the loader's first code seems to be called by
             if frame.function.startswith("__libc_start_"):
@@ -158,15 +157,18 @@ def _frames(demo: Demo, lines: Sequence[str]) -> list[Frame]:
     return found
 
 
-def place(demo: Demo, pc: int) -> Frame:
-    """FUNCTION at FILE:LINE for an address in the program, else object and offset, else the bare address."""
-    rows = [row for row in demo.manifest.get("objects", ()) if row.get("base", pc + 1) <= pc]
-    if not rows:
+def place(pid: int, pc: int) -> Frame:
+    """FUNCTION at FILE:LINE for an address in the program, else object and offset, else the bare address.
+
+    The process says what is mapped where: a recording that was over before anybody looked does not know it.
+    """
+    bases = {base: path for path, base in host.mapped_files(pid).items() if base <= pc}
+    if not bases:
         return Frame(f"{pc:#x}")
-    row = max(rows, key=lambda candidate: candidate["base"])
+    base = max(bases)
     # A file that is loaded where it was linked (no PIE) knows absolute addresses.
-    address = pc - row["base"] if host.is_relocatable(row["path"]) else pc
-    return _source_line(row["path"], address) or Frame(f"{os.path.basename(row['path'])}+{pc - row['base']:#x}")
+    address = pc - base if host.is_relocatable(bases[base]) else pc
+    return _source_line(bases[base], address) or Frame(f"{os.path.basename(bases[base])}+{pc - base:#x}")
 
 
 def _source_line(path: str, address: int) -> Frame | None:

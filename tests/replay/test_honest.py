@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from confine.forge import forge
 from fuzz.recordings import Op
 from gdbrr.abi import lib
 from gdbrr.demo.reader import Demo
@@ -96,9 +97,13 @@ def test_the_stack_goes_on_behind_the_vdso(tmp_path: Path) -> None:
     assert found["call"].startswith("clock_gettime(1, 0x")
 
 
-def test_without_gdb_there_is_the_place_of_the_call(tmp_path: Path) -> None:
+@pytest.mark.parametrize("known", [True, False])
+def test_without_gdb_there_is_the_place_of_the_call(known: bool, tmp_path: Path) -> None:
+    """Also where the program had ended before anybody saw what it had mapped where."""
     demo, _ = recorded(tmp_path, programs.build("spine"))
     altered = alter(demo, tmp_path / "altered.demo", unlock_dropped)
+    if not known:
+        altered = forge(altered, tmp_path / "forged.demo", objects=[])
     result = gdbrr("replay", "--json", "--quiet", altered, env={"GDBRR_GDB": "/nosuchgdb"}).expect(EXIT_DESYNC)
     assert [frame["line"] for frame in json.loads(result.out)["stack"]] == [18]
 
