@@ -199,7 +199,11 @@ static long memory_file(void)
 	long fd = CALL(SYS_memfd_create, "x", 0);
 	return fd < 0 ? fd : CALL(SYS_ftruncate, fd, 4096);
 }
-static long grow_output(void) { return CALL(SYS_fallocate, 1, 1 /* FALLOC_FL_KEEP_SIZE */, 0, 4096); }
+static long grow_output(void)
+{
+	long fd = CALL(SYS_dup, 1);
+	return CALL(SYS_fallocate, fd, 1 /* FALLOC_FL_KEEP_SIZE */, 0, 4096);
+}
 static long newer(void) { return CALL(511); }
 static long int80(void)
 {

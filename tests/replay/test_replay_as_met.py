@@ -42,7 +42,7 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def change(ops: list[Op]) -> list[Op]:
         at = next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_SYS_END and op.nr == 319)
-        ops[at].data = ops[at].data[:4] + b"\xff"
+        ops[at].data = ops[at].data[:4] + b"\xff" * 8
         ops[at + 1].time = 3600 * 10**6
         return ops
 
