@@ -12,6 +12,9 @@ long gr_call_kernel(const struct gr_call *call);
 // The same for a call that may wait; GR_RESTART where it shall be made again behind a handler.
 long gr_call_waiting(const struct gr_call *call);
 
+// record.c: a call that nothing special is to be done about.
+void gr_call_record(struct gr_call *call);
+
 // futex.c: what may be missing on replay, because the program's own atomics are no operations.
 void gr_futex_init(void);
 void gr_futex(struct gr_call *call);

@@ -1,0 +1,128 @@
+// Recording a call: it is made, on the program's memory or on buffers of the engine, and what it brought in is logged.
+// Runs in: application threads, on the engine's stack.
+// May call: core, log.
+// Owns: what goes with the end of a call.
+#include <errno.h>
+
+#include "../core/nolibc.h"
+#include "../core/ops.h"
+#include "../core/page.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
+#include "descriptor.h"
+#include "dispatch.h"
+#include "fd/echo.h"
+#include "fd/input.h"
+#include "memory/memory.h"
+
+// Where the stores of this call are gathered: in the thread's room, behind the buffers of the call.
+static void stores_open(struct gr_call *call, uint64_t used, struct gr_stores *stores)
+{
+	bool writes = call->sys->flags & GR_SF_IRREVOCABLE && call->result > 0;
+	uint64_t size = 0x10000 + (writes ? 4 * (uint64_t)call->result : 0);
+	used = (used + 15) & ~15ULL;
+	uint64_t base = gr_room(call->self, used + size);
+	uint8_t *first = base ? (uint8_t *)base + used : NULL; // without room, only a store would be too many
+	*stores = (struct gr_stores){first, first + (base ? size : 0), false};
+}
+
+// Calls that change files, make descriptors or move the process may have effects beside their outputs.
+static bool may_store(const struct gr_call *call)
+{
+	return call->sys->flags & GR_SF_IRREVOCABLE || gr_fd_makes(call) || call->nr == SYS_chdir || call->nr == SYS_fchdir;
+}
+
+// The class and origin of what a call made.
+static uint8_t probe(const struct gr_call *call)
+{
+	int fd = call->result;
+	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
+		if (call->sys->fx[i].kind == GR_FX_MAKES_AT)
+			fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
+	uint8_t found = gr_fd_probe(fd);
+	if (call->action == GR_ACT_RECORD && found)
+		found |= GR_FD_RECORDED | gr_echo_reopened(call);
+	return found;
+}
+
+// A call that only asks: it does not wait and changes nothing that another thread could see.
+// INVARIANT(query-is-one-place): nothing can come between its start and its end that would have to be told apart, so both
+// are logged behind it, at neighbouring stamps.
+static bool is_query(const struct gr_call *call)
+{
+	uint8_t cls = call->sys->cls;
+	return !call->sys->flags && (cls == GR_CLASS_time || cls == GR_CLASS_random || cls == GR_CLASS_proc) && !gr_fd_makes(call);
+}
+
+static void record_query(struct gr_call *call)
+{
+	struct gr_piece *pieces = gr_call_room(call->self);
+	struct gr_event start = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = gr_call_check(call), .flags = call->action};
+	struct gr_event end = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
+	gr_call_before(call);
+	end.result = call->result = gr_call_kernel(call);
+	int count = call->action == GR_ACT_RECORD ? gr_call_outputs(call, pieces) : 0;
+	if (count < 0)
+		gr_refuse(call);
+	gr_log_pair(call->self, &start, &end, pieces, count);
+}
+
+void gr_call_record(struct gr_call *call)
+{
+	struct gr_stage stage;
+	struct gr_stores stores;
+	struct gr_piece *pieces = gr_call_room(call->self);
+	int count = 0;
+	call->action = gr_rule_action(call);
+	if (call->action == GR_ACT_REFUSE)
+		gr_refuse(call);
+	if (is_query(call)) {
+		record_query(call);
+		return;
+	}
+	gr_call_start(call);
+	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
+	struct gr_call *real = staged ? &stage.real : call;
+	if (gr_echo_splice(call))
+		real->result = -EINVAL;
+	else
+		real->result = gr_call_waiting(real);
+	call->result = real->result;
+	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1, .result = call->result};
+	if (call->action == GR_ACT_RECORD) {
+		count = gr_call_outputs(real, pieces);
+		if (count < 0)
+			gr_refuse(call);
+		if (staged)
+			gr_stage_settle(&stage, pieces, count);
+	} else if (call->action == GR_ACT_NATIVE) {
+		ev.check = gr_call_contents(call);
+	}
+	if (gr_fd_makes(call) && call->result >= 0)
+		ev.flags = probe(call);
+	if (call->action != GR_ACT_RECORD && ev.flags == GR_CLASS_file)
+		gr_input_note(call->result);
+	if (may_store(call)) {
+		stores_open(call, staged ? stage.used : 0, &stores);
+		const uint8_t *first = stores.at;
+		gr_view_written(call, &stores);
+		gr_echo_keep(call, &stores);
+		gr_rule_chdir(call, &stores);
+		if (stores.full)
+			gr_panic(call->self, GR_PANIC_REFUSED, "a write of %u bytes to a mapped file", call->result, 0);
+		if (stores.at != first) {
+			ev.object = stores.at - first;
+			pieces[count++] = (struct gr_piece){(uint64_t)first, ev.object, false};
+		}
+	}
+	gr_log_pieces(call->self, &ev, pieces, count, 0);
+	if (staged)
+		gr_stage_out(&stage, pieces, count - !!ev.object);
+	gr_fd_update(call, ev.flags);
+	if (call->sys->cls == GR_CLASS_net) {
+		gr_fd_received(call);
+		gr_fd_sent(call);
+	}
+	if (may_store(call))
+		gr_rule_done(call);
+}
