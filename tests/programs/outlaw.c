@@ -69,7 +69,9 @@ static int find_gate(struct dl_phdr_info *info, size_t size, void *data)
 		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
 			continue;
 		const char *text = (const char *)info->dlpi_addr + ph->p_vaddr;
-		gate = memmem(text, ph->p_memsz, "\x0f\x05\xc3", 3);
+		// Behind the last argument's load, or it might be bytes that only look so.
+		const char *found = memmem(text, ph->p_memsz, "\x4c\x8b\x4c\x24\x08\x0f\x05\xc3", 8);
+		gate = found ? found + 5 : NULL;
 	}
 	return 0;
 }
