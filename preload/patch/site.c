@@ -11,6 +11,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../core/signals.h"
 #include "decode.h"
 
 #define TABLE 4096 // sites; a power of two
@@ -63,11 +64,11 @@ static struct gr_site *find(uint64_t addr, bool add)
 	return NULL;
 }
 
-// Signals are blocked: a handler that makes a call would wait for its own thread.
+// Signals are blocked: a program's handler that makes a call would wait for its own thread.
 static uint64_t lock(void)
 {
-	uint64_t all = ~0ULL, before = 0;
-	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
+	uint64_t most = ~GR_SIGNALS_KEPT, before = 0;
+	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &most, &before, 8);
 	while (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE))
 		GR_RAW(SYS_sched_yield);
 	return before;

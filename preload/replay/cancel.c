@@ -16,12 +16,11 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../core/signals.h"
 #include "../log/log.h"
 #include "gate.h"
 
 #define KICK 32 // glibc's own signal for this purpose, which it never gets to use
-// As for every handler of the engine, see signal/action.h.
-#define KEPT (1ULL << (SIGSEGV - 1) | 1ULL << (SIGBUS - 1) | 1ULL << (SIGSYS - 1) | 1ULL << (SIGTRAP - 1))
 #define TCB_BYTES 0x900
 #define TCB_THREADS 0x18 // tcbhead_t.multiple_threads
 
@@ -96,7 +95,7 @@ static void kicked(int sig, siginfo_t *info, void *context)
 void gr_cancel_init(uint64_t fs_base)
 {
 	static const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
-		kicked, SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000, gr_restorer, ~KEPT,
+		kicked, SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000, gr_restorer, ~GR_SIGNALS_KEPT,
 	};
 	int old;
 	memcpy(before, (void *)fs_base, sizeof before);

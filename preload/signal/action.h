@@ -4,17 +4,13 @@
 // Owns: the table of actions.
 #pragma once
 
+#include "../core/signals.h"
 #include "signal.h"
 
 // As the kernel has it.
 struct gr_sigact { uint64_t handler, flags, restorer, mask; };
 
 #define GR_SIGNALS 65
-#define GR_BIT(sig) (1ULL << ((sig)-1))
-// Never blocked: a blocked SIGSYS kills the process at its next call; SIGTRAP brings the hits of a search and the engine's
-// own timer; SIGSEGV and SIGBUS end a copy from or to the program (core/copy.h).
-#define GR_SIGNALS_KEPT (GR_BIT(SIGSEGV) | GR_BIT(SIGBUS) | GR_BIT(SIGSYS) | GR_BIT(SIGTRAP))
-
 #define GR_SA_RESTORER 0x04000000
 
 // Every signal that the program handles: they are all kept out while one is held.
