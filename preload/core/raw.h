@@ -4,6 +4,7 @@
 // Owns: the section `gr_gate`, the only place from which Syscall User Dispatch lets calls through.
 #pragma once
 
+#include <signal.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 
@@ -21,6 +22,11 @@ extern const char __stop_gr_gate[] __attribute__((visibility("hidden")));
 long gr_wait6(long nr, long a, long b, long c, long d, long e, long f, const uint32_t *held, const uint32_t *cancel);
 extern const char gr_wait_check[] __attribute__((visibility("hidden")));
 extern const char gr_wait_done[] __attribute__((visibility("hidden")));
+
+#define GR_BIT(sig) (1ULL << ((sig)-1))
+// Never blocked: a blocked SIGSYS kills the process at its next call; SIGTRAP brings the hits of a search, single steps and
+// the engine's own timer; SIGSEGV and SIGBUS end a copy from or to the program (core/copy.h).
+#define GR_SIGNALS_KEPT (GR_BIT(SIGSEGV) | GR_BIT(SIGBUS) | GR_BIT(SIGSYS) | GR_BIT(SIGTRAP))
 
 void gr_restorer(void);                                  // sa_restorer of the engine's handlers
 _Noreturn void gr_sigreturn(uint64_t rsp);               // ends the program's handler whose frame is at rsp

@@ -11,7 +11,6 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
-#include "../core/signals.h"
 #include "decode.h"
 
 #define TABLE 4096 // sites; a power of two

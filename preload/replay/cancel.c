@@ -16,7 +16,6 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
-#include "../core/signals.h"
 #include "../log/log.h"
 #include "gate.h"
 

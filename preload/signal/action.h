@@ -4,7 +4,7 @@
 // Owns: the table of actions.
 #pragma once
 
-#include "../core/signals.h"
+#include "../core/raw.h"
 #include "signal.h"
 
 // As the kernel has it.

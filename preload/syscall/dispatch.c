@@ -411,10 +411,14 @@ static void leave(struct gr_call *call, bool canceled)
 // A call that trapped: its site is patched when it comes again and again.
 void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self)
 {
+	if (self->nest) {
+		gr_vdso_trapped(frame->rip);
+	} else { // what the loader is asked about a site is not the program's doing
+		gr_show_syscall(self, frame);
+		self->pub.state = GR_T_ENGINE;
+	}
 	if (frame->rax != SYS_rt_sigreturn) // debuggers and unwinders know that site by its bytes
 		gr_patch_trapped(self, frame);
-	if (self->nest)
-		gr_vdso_trapped(frame->rip);
 	gr_door_c(frame, self);
 }
 
