@@ -28,7 +28,7 @@ _CHUNK: int = ffi.sizeof("struct gr_chunk")
 _BUFFERS = 32 << 20
 """What the stream blocks being made may hold together; with many threads each block becomes smaller."""
 _END_KINDS = {1: "exit", 2: "signal"}
-_FILES = ("ctl", "log", "manifest.json")
+_FILES = ("ctl", "log", "manifest.json", "manifest.json.new")
 
 
 @dataclass(frozen=True)

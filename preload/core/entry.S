@@ -158,14 +158,19 @@ gr_wrap:
 	mov %fs:(%r11), %r11
 	test %r11, %r11
 	jz 1f
-	mov (%rsp), %r10
+2:	mov (%rsp), %r10
 	lea 8(%rsp), %rsp                // the return address stays in the red zone
 	FRAME %r10, $0
 	mov %eax, %edx
 	call gr_wrap_c
 	jmp gr_leave
-1:	lea gr_real(%rip), %r11          // the engine is off for this thread
+1:	cmp $gr_wrap_number, %eax        // the engine is off for this thread
+	jae 3f
+	lea gr_real(%rip), %r11
 	jmp *(%r11, %rax, 8)
+3:	mov gr_left@gottpoff(%rip), %r11 // but it ends what it has begun
+	mov %fs:(%r11), %r11
+	jmp 2b
 	.cfi_endproc
 	.size gr_wrap, .-gr_wrap
 

@@ -1,8 +1,10 @@
 // The shared control page, which slot of it is ours, and what this process is doing.
 // Runs in: everywhere in the engine.
 // May call: nothing.
-// Owns: gr_mode, gr_slot.
+// Owns: gr_mode, gr_closed, gr_slot.
 #pragma once
+
+#include <stdbool.h>
 
 #include "../abi.h"
 
@@ -11,6 +13,10 @@ static const struct gr_image *const gr_image = (const struct gr_image *)GR_DATA_
 
 // GR_MODE_OFF in children that the program forked: they share the pages, so they must not touch them.
 extern enum gr_mode gr_mode;
+
+// The log is full and the program goes on without it. INVARIANT(mode-is-for-good): the mode stays, because every operation
+// under way ends as it began, only that nothing is logged; each thread leaves the engine where it would begin its next one.
+extern bool gr_closed;
 
 // Our row in the control page; row 0 but in copies of a replay.
 extern struct gr_slot *gr_slot;

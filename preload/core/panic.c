@@ -12,6 +12,7 @@
 
 enum gr_mode gr_mode;
 struct gr_range gr_outpost;
+bool gr_closed;
 struct gr_slot *gr_slot = &((struct gr_ctl *)GR_CTL_ADDR)->slot[0];
 
 struct gr_panic *gr_panic_open(struct gr_thread *self, enum gr_panic_code code)

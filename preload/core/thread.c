@@ -11,6 +11,13 @@
 #include "raw.h"
 
 __thread struct gr_thread *gr_self;
+__thread struct gr_thread *gr_left;
+
+void gr_thread_leave(void)
+{
+	gr_left = gr_self;
+	gr_self = NULL;
+}
 
 #define TABLE_SIZE ((uint64_t)GR_LIVE_THREADS * GR_THREAD_BLOCK)
 _Static_assert(GR_THREADS_ADDR + TABLE_SIZE <= GR_DATA_ADDR, "zone layout");

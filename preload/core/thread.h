@@ -41,6 +41,10 @@ _Static_assert(sizeof(struct gr_thread) <= GR_BLOCK_XSAVE, "block layout");
 
 extern __thread struct gr_thread *gr_self __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
+// The engine is off for this thread from here on, but for the ends of what it has begun (gr_left).
+void gr_thread_leave(void);
+extern __thread struct gr_thread *gr_left __attribute__((tls_model("initial-exec"), visibility("hidden")));
+
 // Reserves the table of blocks. False if the address range is taken.
 bool gr_threads_init(void);
 

@@ -16,14 +16,14 @@
 // INVARIANT(space-before-touch): the pages of a chunk are populated before they are touched, so a full disk is an
 // error here and not a SIGBUS in the middle of an event.
 //
-// What happens when there is none is the profile's choice. Where the program goes on, the engine is off from here on: each
-// thread leaves it at its next system call (syscall/dispatch.c).
+// What happens when there is none is the profile's choice. Where the program goes on, each thread leaves the engine: its
+// wrappers from the next call on (sync/op.c), the door at its next system call (syscall/dispatch.c).
 static bool full(struct gr_thread *self, const char *why, uint64_t a, uint64_t b)
 {
 	if (gr_ctl->knob[GR_KNOB_when_full] == 0)
 		gr_panic(self, GR_PANIC_LOG_FULL, why, a, b);
 	__atomic_fetch_or(&gr_ctl->clock, GR_CLOSED, __ATOMIC_SEQ_CST);
-	gr_mode = GR_MODE_OFF;
+	gr_closed = true;
 	return false;
 }
 

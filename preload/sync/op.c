@@ -112,10 +112,14 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	};
 	if (which < GR_WRAP_COUNT && !gr_real[which])
 		missing(self, which);
-	// The engine's own entries have no function behind them: between the decision for one and here the log was closed.
-	if (which >= GR_WRAP_COUNT && gr_mode == GR_MODE_OFF)
+	// The engine's own entries have no function behind them: they end what was begun, also where the engine is off.
+	if (which >= GR_WRAP_COUNT && (gr_mode == GR_MODE_OFF || !gr_self)) {
+		frame->rax = work[which](self, frame);
+		if (!gr_self)
+			self->stack += GR_LEVEL; // gr_leave cannot know
 		return;
-	if (which < GR_WRAP_COUNT && (gr_mode == GR_MODE_OFF || self->nest)) {
+	}
+	if (which < GR_WRAP_COUNT && (gr_mode == GR_MODE_OFF || gr_closed || self->nest)) {
 		frame->rax = ((long (*)(long, long, long, long))gr_real[which])(frame->rdi, frame->rsi, frame->rdx, frame->rcx);
 		return;
 	}

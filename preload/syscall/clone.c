@@ -271,7 +271,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 			gr_child_born(call->self);
 		} else {
 			gr_signal_forked(call->self);
-			gr_self = NULL;
+			gr_thread_leave();
 		}
 		return;
 	}

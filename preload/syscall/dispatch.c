@@ -344,12 +344,12 @@ static void replay(struct gr_call *call)
 
 // ---------------------------------------------------------------- processes that are not recorded
 // Behind the end of a recording whose program goes on: this thread's calls are its own again, from this one on, which is
-// executed where it stands. Call sites that are patched make it in their stubs.
+// executed where it stands; call sites that are patched make it in their stubs.
 static void leave_for_good(struct gr_call *call)
 {
 	gr_sud_disarm();
 	gr_signal_quit(call->self);
-	gr_self = NULL;
+	gr_thread_leave();
 	call->frame->rip = call->self->pub.shown.rip;
 	call->frame->gs_base = 0; // the site's stub goes on behind it
 }
@@ -440,7 +440,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		gr_signal_return(self, frame);
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;
 	gr_show_syscall(self, frame);
-	if (gr_mode == GR_MODE_OFF && gr_ctl->clock & GR_CLOSED) {
+	if (gr_closed && gr_mode == GR_MODE_RECORD && !self->making) { // a thread on a stack of the engine's is born in the door
 		leave_for_good(&call);
 		return;
 	}

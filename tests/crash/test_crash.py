@@ -29,6 +29,7 @@ from harness.run import Result, run
 
 GDBRR = (sys.executable, "-m", "gdbrr")
 KILLS = 100
+FULL = 30
 SECONDS = 40.0
 
 
@@ -93,7 +94,8 @@ def killed_recorder(tmp_path: Path, rounds: int) -> Path:
     words = [*GDBRR, "record", "-o", demo, "--", programs.build("busy"), str(rounds)]
     with open(tmp_path / "out", "wb") as out:
         recorder = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL)
-        while not (tmp_path / "out").stat().st_size:
+        # The launcher may still be there when the program prints already.
+        while not (tmp_path / "out").stat().st_size or len(recover.users_of(record.recording_of(demo) / "ctl")) > 2:
             assert recorder.poll() is None
             time.sleep(0.001)
         recorder.kill()
@@ -181,6 +183,14 @@ def test_a_full_log_lets_the_program_go_on(tmp_path: Path) -> None:
     assert 0 < len(printed) < len(result.out)
     with Demo.open(demo) as opened:
         assert opened.end.kind == "unknown"
+
+
+@pytest.mark.limit(300)
+def test_threads_leave_a_full_log_wherever_they_are(tmp_path: Path) -> None:
+    """INVARIANT(mode-is-for-good): an operation of another thread, under way when the log is full, ends as it began."""
+    words = ["--set", "limits.log=1M", "--set", "limits.when_full=go_on", "--", programs.build("busy"), "400"]
+    for _ in range(FULL):
+        assert run(*GDBRR, "record", "-o", tmp_path / "x.demo", *words).expect(7).out.endswith("end\n")
 
 
 def test_control_without_a_limit_all_of_it_is_recorded(tmp_path: Path) -> None:

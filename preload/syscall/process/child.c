@@ -279,7 +279,7 @@ static long grandchild(struct gr_call *call, uint64_t flags, uint64_t stack)
 	if (ret == 0) {
 		watched = NULL;
 		gr_signal_forked(call->self);
-		gr_self = NULL;
+		gr_thread_leave();
 		if (stack)
 			call->frame->rsp = stack;
 	}
