@@ -85,13 +85,13 @@ class Progress:
 
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
-    from gdbrr.launch import inputs, record, replay
+    from gdbrr.launch import inputs, recover, replay
     from gdbrr.report import divergence
     from gdbrr.report.evidence import Collector
 
     path = args.demo
     if path.is_dir():
-        path = record.finish_left(path)
+        path = recover.finish_left(path)
         print(f"gdbrr: the recording was left unfinished; it is in {path} now", file=sys.stderr)
     with Demo.open(path) as demo:
         progress, collector = Progress(demo.ticks, args.quiet), Collector(demo, args.trust)

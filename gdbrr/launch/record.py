@@ -87,32 +87,6 @@ def recording_of(demo: Path) -> Path:
     return demo.with_name(demo.name + SUFFIX)
 
 
-def finish_left(directory: Path) -> Path:
-    """Pack a recording whose controller was killed, next to it; the directory is gone then."""
-    with abi.map_ctl(directory / "ctl", write=False) as page:
-        pid = page.c.slot[0].pid
-    try:
-        running = str((directory / "ctl").resolve()) in Path(f"/proc/{pid}/maps").read_text(errors="replace")
-    except OSError:
-        running = False
-    if running:
-        raise GdbrrError(f"{directory} is still being recorded by process {pid}", "let that end first")
-    demo = directory.with_suffix("")
-    if directory.suffix != SUFFIX or demo.exists():
-        raise GdbrrError(f"{demo} is in the way", f"rename {directory} to NAME.demo{SUFFIX}")
-    knobs = _profile_of(directory).knobs()
-    _pack(directory, demo, knobs)
-    shutil.rmtree(directory, ignore_errors=True)
-    return demo
-
-
-def _profile_of(directory: Path) -> Profile:
-    from gdbrr.config.profiles import Profile
-    from gdbrr.demo.manifest import parse
-
-    return Profile.from_json(parse((directory / "manifest.json").read_bytes())["profile"])
-
-
 def _pack(directory: Path, demo: Path, knobs: dict[str, int]) -> Summary:
     from gdbrr.demo import pack  # brings zstandard along, which the start of a recording need not wait for
 

@@ -44,6 +44,15 @@ def recover(recording: Path, demo: Path, keep: bool = False) -> Summary:
     return pack.pack(recording, demo, keep=keep)
 
 
+def finish_left(recording: Path) -> Path:
+    """The demo of a recording whose recorder is gone, next to it; the directory is gone then."""
+    demo = recording.with_name(demo_of(recording).name)
+    if demo.exists():
+        raise GdbrrError(f"{demo} is in the way", f"rename {recording} to NAME.demo{SUFFIX}")
+    recover(recording, demo)
+    return demo
+
+
 def users_of(file: Path) -> list[int]:
     """Processes that have FILE mapped: the program, its controller, and what the program forked."""
     try:
