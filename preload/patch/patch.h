@@ -17,6 +17,9 @@ void gr_patch_init(uint64_t program);
 // was moved to the site's stub.
 void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame);
 
+// No site is patched from here on: a thread is about to make its calls without the engine.
+void gr_patch_stop(void);
+
 // Where a thread goes on that shall go on at `pc`: behind a site it is in the site's stub. The program is told `pc`.
 uint64_t gr_patch_place(uint64_t pc);
 

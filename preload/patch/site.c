@@ -25,7 +25,7 @@ static struct gr_site table[TABLE];
 static struct gr_site *chain; // all that were ever patched: a child does not look at the pages of the others
 static uint64_t lowest = ~0ULL, highest;
 static uint32_t locked;
-static bool on;
+static bool on, stopped;
 
 void gr_plan_init(void);
 
@@ -169,21 +169,21 @@ void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame)
 		return;
 	struct gr_site *site = find(addr, false);
 	uint8_t state = site ? __atomic_load_n(&site->state, __ATOMIC_ACQUIRE) : GR_SITE_NEW;
-	if (state == GR_SITE_NEW || state == GR_SITE_GONE) {
+	if ((state == GR_SITE_NEW || state == GR_SITE_GONE) && !stopped) {
 		uint64_t before = lock();
 		site = find(addr, true);
 		if (site && (site->state == GR_SITE_NEW || site->state == GR_SITE_GONE))
 			meet(self, site);
 		unlock(before);
-		if (!site)
-			return;
-		state = site->state;
+		state = site ? site->state : state;
 	}
+	if (!site)
+		return;
 	if (state == GR_SITE_READY) {
 		uint32_t warm = site->stub ? WARM_FORWARD : WARM_BACKWARD;
 		if (__atomic_add_fetch(&site->visits, 1, __ATOMIC_RELAXED) == warm) {
 			uint64_t before = lock();
-			if (site->state == GR_SITE_READY)
+			if (site->state == GR_SITE_READY && !stopped)
 				patch(self, site);
 			unlock(before);
 		}
@@ -193,6 +193,15 @@ void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame)
 		mend_number(site, frame);
 	if (state != GR_SITE_TRAPS && site->stub && !site->backward)
 		frame->gs_base = site->tail;
+}
+
+// INVARIANT(all-by-the-door): a thread that makes its calls without the engine goes on behind a call's instruction, where a
+// jump must not be written any more.
+void gr_patch_stop(void)
+{
+	uint64_t before = lock();
+	stopped = true;
+	unlock(before);
 }
 
 // INVARIANT(tail-from-the-first-trap) holds for those, too, whom a signal's handler brings back behind the call.

@@ -69,13 +69,13 @@ void gr_sigact_init(void)
 		GR_RAW(SYS_rt_sigaction, sig, 0, &table[sig], 8);
 }
 
-void gr_sigact_give_back(void)
+void gr_sigact_give_back(bool alone)
 {
 	static uint32_t given;
 	if (__atomic_exchange_n(&given, 1, __ATOMIC_ACQ_REL)) // by another thread; the program may have changed them since
 		return;
 	for (int sig = 1; sig < GR_SIGNALS; sig++)
-		if (is_engines(sig) || gr_sigact_runs(&table[sig]))
+		if ((is_engines(sig) && (sig != SIGSYS || alone)) || gr_sigact_runs(&table[sig]))
 			GR_RAW(SYS_rt_sigaction, sig, &table[sig], 0, 8);
 }
 

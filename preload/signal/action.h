@@ -18,8 +18,8 @@ extern uint64_t gr_sigact_handled;
 
 void gr_sigact_init(void);
 
-// The kernel gets the program's own actions, for good.
-void gr_sigact_give_back(void);
+// The kernel gets the program's own actions, for good. `alone`: no other thread needs the door any more.
+void gr_sigact_give_back(bool alone);
 struct gr_sigact gr_sigact_get(int sig);
 
 // Without the lock, for handlers: is there one, or is the signal ignored?

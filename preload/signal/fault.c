@@ -121,12 +121,12 @@ static void forget_pending(struct gr_thread *self)
 	self->timer = 0;
 }
 
-static void give_back(const struct gr_thread *self)
+static void give_back(const struct gr_thread *self, bool alone)
 {
 	const struct gr_altstack *alt = &self->altstack;
 	const struct gr_kstack stack = {alt->sp, alt->size ? alt->flags : SS_DISABLE, 0, alt->size};
 	gr_copy_guarded = false;
-	gr_sigact_give_back();
+	gr_sigact_give_back(alone);
 	GR_RAW(SYS_sigaltstack, &stack, 0);
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &self->sigmask, 0, 8);
 }
@@ -134,7 +134,7 @@ static void give_back(const struct gr_thread *self)
 void gr_signal_forked(struct gr_thread *self)
 {
 	forget_pending(self);
-	give_back(self);
+	give_back(self, true);
 }
 
 void gr_signal_followed(struct gr_thread *self)
@@ -150,7 +150,7 @@ void gr_signal_quit(struct gr_thread *self)
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
 	gr_tick_delete(self);
 	gr_signal_let_go(self);
-	give_back(self);
+	give_back(self, false);
 }
 
 void gr_signal_exit(struct gr_thread *self)

@@ -347,6 +347,7 @@ static void replay(struct gr_call *call)
 // executed where it stands; call sites that are patched make it in their stubs.
 static void leave_for_good(struct gr_call *call)
 {
+	gr_patch_stop();
 	gr_sud_disarm();
 	gr_signal_quit(call->self);
 	gr_thread_leave();
