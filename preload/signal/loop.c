@@ -302,8 +302,9 @@ static uint64_t distance(uint64_t value)
 // A timer that came much too late: once more from where the search began, with a longer last stretch.
 static void passed(struct gr_thread *self, struct gr_context *at)
 {
-	if (++seek.attempts == MANY_ATTEMPTS || !gr_origin_return(self, at))
-		lost(self, at, "a signal in the middle of a computation, whose place was passed");
+	const char *lacks = "a signal in the middle of a computation, whose place was passed again and again";
+	if (++seek.attempts == MANY_ATTEMPTS || (lacks = gr_origin_return(self, at)))
+		lost(self, at, lacks);
 	close_breakpoint();
 	seek.time = seek.pace = 0;
 	seek.stretch += seek.stretch / 2;
@@ -314,7 +315,7 @@ static void passed(struct gr_thread *self, struct gr_context *at)
 // INVARIANT(never-all-the-way): the next look is a quarter of the way to the moment, so a timer that comes late does not miss it.
 static void tick(struct gr_thread *self, struct gr_context *at)
 {
-	gr_origin_keep(at);
+	gr_origin_keep(self, at);
 	uint64_t value, time = now();
 	if (!gr_state_pilot(at, seek.state.pilot, &value)) {
 		gr_tick_arm(self, FIRST_TICK, 0);

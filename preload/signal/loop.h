@@ -36,8 +36,9 @@ bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const stru
 // One word at the pilot's place; false if it is not there.
 bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret);
 
-// Calls `each` for every readable and writable range of the program's memory that a recording and its replay have alike.
-void gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (*each)(void *arg, uint64_t from, uint64_t to),
+// Calls `each` for every readable and writable range of the program's memory that a recording and its replay have alike. False
+// if one was left out for its size.
+bool gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (*each)(void *arg, uint64_t from, uint64_t to),
 		     void *arg);
 
 uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to);
@@ -57,12 +58,15 @@ void gr_loop_seek(struct gr_thread *self, const void *state);
 // Replaying, from SIGTRAP in the program's code: true when the thread is there.
 bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program);
 
-// ---------------------------------------------------------------- origin.c: a copy of the process as it was
-// Keeps the state, once.
-void gr_origin_keep(const struct gr_context *at);
+// ---------------------------------------------------------------- origin.c: the process as it was
+#define GR_ORIGIN_ADDR 0x29e000000000
+#define GR_ORIGIN_SIZE 0x1000000000
 
-// Puts it back: memory, registers, vector state. False if none is kept.
-bool gr_origin_return(struct gr_thread *self, struct gr_context *at);
+// Keeps the state, once.
+void gr_origin_keep(struct gr_thread *self, const struct gr_context *at);
+
+// Puts it back: memory, registers, vector state. Else says why it cannot.
+const char *gr_origin_return(struct gr_thread *self, struct gr_context *at);
 void gr_origin_drop(void);
 
 // ---------------------------------------------------------------- tick.c: a timer whose signal is SIGTRAP, which is never blocked

@@ -1,75 +1,143 @@
-// A copy of the process, to read its memory back from; see loop.h.
-// Runs in: the engine's handlers of a replay, on their stack; the copy.
+// The memory of the process as it was, kept aside in the engine's zone; see loop.h. Not in a process of its own: a replay makes
+// none (tables/fence.def).
+// Runs in: the engine's handlers of a replay, on their stack.
 // May call: core.
-// Owns: the copy and the registers that belong to it.
+// Owns: the area at GR_ORIGIN_ADDR and the registers that belong to it.
 #include "loop.h"
 
-#include <sys/prctl.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
+#include <sys/mman.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
 
+#define PAGE 4096ULL
 #define VECTORS 4096
 
+struct span { uint64_t from, to; };
+
+// The area: the spans, then their bytes. `lacks` says why there is nothing to put back.
 static struct {
-	long pid;
+	bool kept;
+	uint64_t count, spans_size, size;
+	const char *lacks;
 	struct gr_context context;
 	uint8_t vectors[VECTORS];
 } origin;
 
-// INVARIANT(no-copy-outlives-its-server): the kernel ends the copy with the process that made it.
-static _Noreturn void sleep_for(long parent)
-{
-	GR_RAW(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
-	while (GR_RAW(SYS_getppid) == parent)
-		GR_RAW(SYS_pause);
-	for (;;)
-		GR_RAW(SYS_exit_group, 0);
-}
-
-// Other threads stand at the gate meanwhile, so all memory is of one moment.
-void gr_origin_keep(const struct gr_context *at)
-{
-	long parent = gr_pid();
-	if (origin.pid || gr_frame_vectors() > VECTORS)
-		return;
-	origin.context = *at;
-	memcpy(origin.vectors, (const void *)at->fpstate, gr_frame_vectors());
-	long pid = GR_RAW(SYS_clone, 0, 0, 0, 0, 0); // without a signal at its end
-	if (pid == 0)
-		sleep_for(parent);
-	origin.pid = pid > 0 ? pid : 0;
-}
-
-static void fetch(void *arg, uint64_t from, uint64_t to)
+static void measure(void *arg, uint64_t from, uint64_t to)
 {
 	(void)arg;
-	while (from < to) {
-		struct iovec here = {(void *)from, to - from}, there = here;
-		long n = GR_RAW(SYS_process_vm_readv, origin.pid, &here, 1, &there, 1, 0);
-		if (n <= 0)
-			return; // what was mapped since then was by nobody: a segment makes no calls
-		from += n;
+	origin.count++;
+	origin.size += to - from;
+}
+
+static bool is_zero(const uint64_t *page, size_t n)
+{
+	uint64_t any = 0;
+	for (size_t i = 0; i < n / 8; i++)
+		any |= page[i];
+	return !any;
+}
+
+// What is zero takes no memory: the area is, where nothing was written.
+static void keep(uint64_t kept, uint64_t from, size_t n)
+{
+	uint64_t page[PAGE / 8] = {0};
+	gr_peek(page, from, n);
+	if (!is_zero(page, sizeof page))
+		memcpy((void *)kept, page, n);
+}
+
+// What did not change stays as it is, and shared with the checkpoint that it came from.
+static void put_back(uint64_t kept, uint64_t from, size_t n)
+{
+	uint64_t page[PAGE / 8];
+	n = gr_peek(page, from, n);
+	if (memcmp(page, (const void *)kept, n) != 0)
+		gr_poke(from, (const void *)kept, n);
+}
+
+static void each_page(void (*each)(uint64_t kept, uint64_t from, size_t n))
+{
+	const struct span *spans = (const struct span *)GR_ORIGIN_ADDR;
+	uint64_t kept = GR_ORIGIN_ADDR + origin.spans_size;
+	for (uint64_t i = 0; i < origin.count; i++)
+		for (uint64_t from = spans[i].from, n; from < spans[i].to; from += n, kept += n) {
+			n = PAGE - from % PAGE;
+			if (n > spans[i].to - from)
+				n = spans[i].to - from;
+			each(kept, from, n);
+		}
+}
+
+static void list(void *arg, uint64_t from, uint64_t to)
+{
+	uint64_t *next = arg;
+	if (*next < origin.count)
+		((struct span *)GR_ORIGIN_ADDR)[(*next)++] = (struct span){from, to};
+}
+
+// The heap has grown since then, into memory that it takes for zero. Nothing else has: a segment makes no calls.
+static void clear(void *arg, uint64_t from, uint64_t to)
+{
+	static const uint8_t zero[PAGE];
+	const struct span *spans = (const struct span *)GR_ORIGIN_ADDR;
+	(void)arg;
+	for (uint64_t i = 0; i < origin.count; i++)
+		if (spans[i].from == from)
+			from = spans[i].to;
+	for (uint64_t n; from < to; from += n) {
+		n = PAGE - from % PAGE;
+		if (n > to - from)
+			n = to - from;
+		put_back((uint64_t)zero, from, n);
 	}
 }
 
-bool gr_origin_return(struct gr_thread *self, struct gr_context *at)
+// Other threads stand at the gate meanwhile, so all memory is of one moment.
+void gr_origin_keep(struct gr_thread *self, const struct gr_context *at)
 {
-	if (!origin.pid)
-		return false;
-	gr_state_ranges(self, &origin.context, fetch, NULL);
+	uint64_t next = 0;
+	if (origin.kept)
+		return;
+	origin.kept = true;
+	origin.count = origin.size = 0;
+	origin.lacks = NULL;
+	origin.context = *at;
+	if (gr_frame_vectors() > VECTORS)
+		origin.lacks = "a signal in the middle of a computation, whose place was passed with a vector state too large to be kept";
+	else if (!gr_state_ranges(self, at, measure, NULL))
+		origin.lacks = "a signal in the middle of a computation, whose place was passed with a mapping too large to be kept";
+	if (origin.lacks)
+		return;
+	origin.spans_size = (origin.count * sizeof(struct span) + PAGE - 1) & ~(PAGE - 1);
+	origin.size += origin.spans_size;
+	if (origin.size > GR_ORIGIN_SIZE ||
+	    GR_RAW(SYS_mmap, GR_ORIGIN_ADDR, origin.size, PROT_READ | PROT_WRITE,
+		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) != (long)GR_ORIGIN_ADDR) {
+		origin.lacks = "a signal in the middle of a computation, whose place was passed with no memory to have kept a copy in";
+		return;
+	}
+	memcpy(origin.vectors, (const void *)at->fpstate, gr_frame_vectors());
+	gr_state_ranges(self, at, list, &next);
+	each_page(keep);
+}
+
+const char *gr_origin_return(struct gr_thread *self, struct gr_context *at)
+{
+	if (origin.lacks)
+		return origin.lacks;
+	gr_state_ranges(self, &origin.context, clear, NULL); // while the heap still says how far it goes
+	each_page(put_back);
 	memcpy(at->greg, origin.context.greg, GR_STATE_REGISTERS * sizeof *at->greg);
 	memcpy((void *)at->fpstate, origin.vectors, gr_frame_vectors());
-	return true;
+	return NULL;
 }
 
 void gr_origin_drop(void)
 {
-	if (!origin.pid)
-		return;
-	GR_RAW(SYS_kill, origin.pid, SIGKILL);
-	GR_RAW(SYS_wait4, origin.pid, 0, __WALL, 0);
-	origin.pid = 0;
+	if (origin.kept && !origin.lacks)
+		GR_RAW(SYS_munmap, GR_ORIGIN_ADDR, origin.size);
+	origin.kept = false;
 }

@@ -44,10 +44,10 @@ static bool contains(const char *line, const char *word)
 	return false;
 }
 
-struct visit { uint64_t rsp; void (*each)(void *arg, uint64_t from, uint64_t to); void *arg; };
+struct visit { uint64_t rsp; void (*each)(void *arg, uint64_t from, uint64_t to); void *arg; bool left_out; };
 
 // The loader counts its own time, and the engine is another in each mode.
-static void visit_line(const struct visit *visit, const char *line)
+static void visit_line(struct visit *visit, const char *line)
 {
 	uint64_t from = number(&line), to;
 	line++;
@@ -56,9 +56,13 @@ static void visit_line(const struct visit *visit, const char *line)
 		gr_heap_ranges(from, to, visit->each, visit->arg);
 		return;
 	}
-	if (line[1] != 'r' || line[2] != 'w' || to - from > MOST || (from >= GR_ZONE && from < GR_ZONE_END) || gr_in_engine(from) ||
+	if (line[1] != 'r' || line[2] != 'w' || (from >= GR_ZONE && from < GR_ZONE_END) || gr_in_engine(from) ||
 	    gr_in_engine(to - 1) || contains(line, "/ld-linux"))
 		return;
+	if (to - from > MOST) {
+		visit->left_out = true;
+		return;
+	}
 	if (contains(line, "[stack]")) {
 		if (visit->rsp >= from && visit->rsp < to)
 			from = (visit->rsp - RED_ZONE) & ~7ULL;
@@ -71,16 +75,16 @@ static void visit_line(const struct visit *visit, const char *line)
 		visit->each(visit->arg, from, to);
 }
 
-void gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (*each)(void *arg, uint64_t from, uint64_t to),
+bool gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (*each)(void *arg, uint64_t from, uint64_t to),
 		     void *arg)
 {
-	const struct visit visit = {at->greg[REG_RSP], each, arg};
+	struct visit visit = {at->greg[REG_RSP], each, arg, false};
 	char text[2048];
 	size_t have = 0;
 	(void)self;
 	long fd = GR_RAW(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	if (GR_IS_ERR(fd))
-		return;
+		return false;
 	for (;;) {
 		long n = GR_RAW(SYS_read, fd, text + have, sizeof text - 1 - have);
 		if (n <= 0)
@@ -99,6 +103,7 @@ void gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (
 		have -= done;
 	}
 	GR_RAW(SYS_close, fd);
+	return !visit.left_out;
 }
 
 // Words that the kernel wrote about this very process.
