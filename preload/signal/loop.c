@@ -29,6 +29,7 @@
 #define LOOKS 12           // a word of noise rises in all of them once in many millions
 #define LONGEST_STEP (1ULL << 60)
 #define CHANGED 64        // pages that are looked at
+#define LOOK_RAN 200000   // ns that a thread ran between two looks: with the machine busy, less than passed
 #define STRETCH 40000     // ns before the moment from which every pass is looked at
 #define PROBE 500         // passes after which it is known how many more there will be ...
 #define FEW_PASSES 100000 // ... and more than these are left to the timer again
@@ -51,6 +52,7 @@ struct scratch {
 	uint64_t delta[CHANGED][PAGE / 8];
 	uint64_t moved[CHANGED][PAGE / 512]; // a bit for each word that was seen to change
 	uint64_t register_delta[16];
+	uint64_t ran; // the thread's time at the end of the newest look
 	uint64_t hash[]; // of each page, in the order of the ranges
 };
 
@@ -61,6 +63,14 @@ static struct scratch *scratch_of(struct gr_thread *self)
 		self->scratch = GR_RAW(SYS_mmap, addr, SCRATCH_SIZE, PROT_READ | PROT_WRITE,
 				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == (long)addr;
 	return self->scratch ? (struct scratch *)addr : NULL;
+}
+
+// The thread's own time: how fast it is does not depend on what else the machine does.
+static uint64_t now(void)
+{
+	struct timespec time;
+	GR_RAW(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
 }
 
 // ---------------------------------------------------------------- recording
@@ -157,11 +167,12 @@ static bool is_alone(const struct gr_thread *self)
 	return true;
 }
 
+// A thread that did not run since the look before stands where it stood, and its pilot would be taken for a word that rests.
 bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
 {
 	struct scratch *s = scratch_of(self);
 	struct pass pass = {self, s, 0};
-	if (!s)
+	if (!s || (s->looks && now() - s->ran < LOOK_RAN))
 		return false;
 	switch (s->looks) {
 	case 0:
@@ -177,7 +188,9 @@ bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr
 	default:
 		later_look(s, at);
 	}
-	if (++s->looks < LOOKS || is_repeating(at->greg[REG_RIP]))
+	s->looks++;
+	s->ran = now();
+	if (s->looks < LOOKS || is_repeating(at->greg[REG_RIP]))
 		return false;
 	memset(ret, 0, sizeof *ret);
 	choose(s, ret);
@@ -214,14 +227,6 @@ static struct {
 	uint64_t cpus[16]; // where the thread may run, while it is kept on one
 	long cpus_len;
 } seek;
-
-// The thread's own time: how fast it is does not depend on what else the machine does.
-static uint64_t now(void)
-{
-	struct timespec time;
-	GR_RAW(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time);
-	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
 
 static _Noreturn void lost(struct gr_thread *self, const struct gr_context *at, const char *text)
 {
