@@ -30,11 +30,13 @@
 #define LONGEST_STEP (1ULL << 60)
 #define CHANGED 64        // pages that are looked at
 #define LOOK_RAN 200000   // ns that a thread ran between two looks: with the machine busy, less than passed
-#define STRETCH 40000     // ns before the moment from which every pass is looked at
+#define STRETCH 5000      // ns before the moment from which every pass is looked at
 #define PROBE 500         // passes after which it is known how many more there will be ...
 #define FEW_PASSES 100000 // ... and more than these are left to the timer again
 #define FIRST_TICK 200000
 #define SHORT_TICK 15000
+#define MEASURED_TICK (2 * SHORT_TICK) // most of it is the program's
+#define ODD_LOOKS 3U      // looks in a row at a pilot that is not on its way, before that is believed
 #define MANY_ATTEMPTS 12
 #define MANY_PASSES 3000000
 #define MANY_LOOKS 2000   // passes with equal registers and other memory
@@ -217,7 +219,14 @@ static struct {
 	bool on;
 	long fd;          // plus 1; 0: no breakpoint yet
 	uint64_t value, time; // of the pilot at the newest tick
+	uint64_t next;        // ns that the timer was set to
+	uint64_t overhead;    // ns of the thread's time that a tick takes from the program, at least; ~0: not known yet
 	uint64_t pace;        // the fastest that the pilot was lately seen to move, in steps of a millisecond
+	uint64_t claim;       // the newest pace that was measured: true if the one before was like it
+	uint64_t grain;       // the least that it moved between two looks
+	uint32_t odd;         // looks in a row at which the pilot was not on its way
+	bool muddled;         // since the newest tick the timer was set more than once
+	bool in_front;        // the breakpoint was opened in front of the moment: a pass was seen there
 	uint64_t probe;       // the pilot when the breakpoint was opened
 	uint32_t again;       // passes since
 	uint64_t stretch;     // STRETCH, longer at each attempt
@@ -242,6 +251,8 @@ static void stay(void)
 {
 	uint64_t one[16] = {0};
 	uint32_t cpu = 0;
+	if (seek.cpus_len > 0)
+		return;
 	seek.cpus_len = GR_RAW(SYS_sched_getaffinity, 0, sizeof seek.cpus, seek.cpus);
 	GR_RAW(SYS_getcpu, &cpu, 0, 0);
 	if (seek.cpus_len <= 0 || cpu >= 8 * sizeof one)
@@ -285,6 +296,22 @@ static void open_breakpoint(struct gr_thread *self)
 	}
 	seek.fd = fd + 1;
 	seek.again = 0;
+	seek.in_front = false;
+}
+
+static bool set_timer(struct gr_thread *self, uint64_t next)
+{
+	seek.next = next;
+	return gr_tick_arm(self, next, 0);
+}
+
+// No look was had or it tells nothing. What was planned still holds, so no more than that may pass; but a timer that is too
+// short for a handler to return would let the program do nothing at all.
+static void look_again(struct gr_thread *self)
+{
+	uint64_t next = seek.next + seek.next / 2;
+	seek.muddled = true;
+	set_timer(self, next < FIRST_TICK ? next : FIRST_TICK);
 }
 
 void gr_loop_seek(struct gr_thread *self, const void *state)
@@ -293,9 +320,10 @@ void gr_loop_seek(struct gr_thread *self, const void *state)
 	memcpy(&seek.state, state, sizeof seek.state);
 	seek.on = true;
 	seek.stretch = STRETCH;
+	seek.overhead = seek.grain = ~0ULL;
 	if (seek.state.pilot)
 		stay();
-	if (!seek.state.pilot || !gr_tick_arm(self, FIRST_TICK, 0))
+	if (!seek.state.pilot || !set_timer(self, FIRST_TICK))
 		open_breakpoint(self);
 }
 
@@ -311,10 +339,35 @@ static void passed(struct gr_thread *self, struct gr_context *at)
 	if (++seek.attempts == MANY_ATTEMPTS || (lacks = gr_origin_return(self, at)))
 		lost(self, at, lacks);
 	close_breakpoint();
-	seek.time = seek.pace = 0;
-	seek.stretch += seek.stretch / 2;
+	seek.time = seek.pace = seek.odd = 0;
+	seek.seen_closer = false;
+	seek.grain = ~0ULL;
+	seek.stretch *= 2;
 	stay();
-	gr_tick_arm(self, FIRST_TICK, 0);
+	set_timer(self, FIRST_TICK);
+}
+
+// How fast the pilot is at most. The timer counts the machine's time, and from before the handler has returned: a short tick
+// is mostly not the program's, and one that came while others had the processor is not at all. Where the overhead is not
+// small, what is known of the pace stays. (Taken for a slower one, as it looks then, the next tick would come behind the moment.)
+static void measure(uint64_t step, uint64_t took)
+{
+	if (step < seek.grain)
+		seek.grain = step;
+	if (!seek.muddled && took > seek.next && took - seek.next < seek.overhead)
+		seek.overhead = took - seek.next;
+	uint64_t other = seek.overhead < took ? 2 * seek.overhead : took / 2;
+	if (seek.pace && (seek.muddled || took < 3 * other))
+		return;
+	if (took < other + SHORT_TICK / 2)
+		return;
+	uint64_t pace = (uint64_t)((__uint128_t)step * 1000000 / (took - other));
+	bool likely = pace / 4 <= seek.claim && seek.claim / 4 <= pace;
+	seek.claim = pace;
+	if (!likely)
+		return;
+	seek.pace -= seek.pace / 4;
+	seek.pace = pace > seek.pace ? pace : seek.pace ? seek.pace : 1;
 }
 
 // INVARIANT(never-all-the-way): the next look is a quarter of the way to the moment, so a timer that comes late does not miss it.
@@ -323,36 +376,47 @@ static void tick(struct gr_thread *self, struct gr_context *at)
 	gr_origin_keep(self, at);
 	uint64_t value, time = now();
 	if (!gr_state_pilot(at, seek.state.pilot, &value)) {
-		gr_tick_arm(self, FIRST_TICK, 0);
+		look_again(self);
+		return;
+	}
+	if (seek.time && value == seek.value) { // it rests, or the timer ran out while others had the processor
+		look_again(self);
 		return;
 	}
 	uint64_t left = distance(value);
-	bool comes_closer = seek.time && (seek.state.falls ? value < seek.value : value > seek.value);
-	if (comes_closer && (int64_t)left < 0) {
+	bool towards = seek.time && (seek.state.falls ? value < seek.value : value > seek.value);
+	bool beyond = towards && (int64_t)left < 0;
+	bool closer = towards && !beyond && left < distance(seek.value);
+	// A register is the pilot in most of a loop, and in the rest of it something else; in front of the loop, so is a word.
+	if ((beyond || (seek.seen_closer && seek.time && !closer)) && ++seek.odd < ODD_LOOKS << seek.attempts) {
+		look_again(self);
+		return;
+	}
+	seek.odd = 0;
+	if (beyond) {
 		passed(self, at);
 		return;
 	}
 	// Before its own loop the pilot may hold anything: then only time passes.
-	uint64_t next = seek.passes ? SHORT_TICK : FIRST_TICK;
-	if (comes_closer) {
+	uint64_t next = seek.passes ? MEASURED_TICK : FIRST_TICK;
+	if (closer) {
 		seek.seen_closer = true;
-		uint64_t step = seek.state.falls ? seek.value - value : value - seek.value;
-		uint64_t took = time > seek.time ? time - seek.time : 1;
-		uint64_t pace = (uint64_t)((__uint128_t)step * 1000000 / took);
-		seek.pace -= seek.pace / 4;
-		seek.pace = pace > seek.pace ? pace : seek.pace ? seek.pace : 1;
+		measure(seek.state.falls ? seek.value - value : value - seek.value, time - seek.time);
+		next = seek.next > MEASURED_TICK ? seek.next : MEASURED_TICK;
+	}
+	if (closer && seek.pace) {
 		uint64_t rest = (uint64_t)((__uint128_t)left * 1000000 / seek.pace);
-		if (rest < seek.stretch) {
+		if (rest < seek.stretch || left <= seek.grain) {
 			open_breakpoint(self);
 			return;
 		}
-		next = rest / 4;
-		if (next > 20 * FIRST_TICK)
-			next = 20 * FIRST_TICK; // the pace may change
+		uint64_t most = seek.next < 5 * FIRST_TICK ? 4 * seek.next : 20 * FIRST_TICK; // the pace may change
+		next = rest / 4 < most ? rest / 4 : most;
 	}
 	seek.value = value;
 	seek.time = now();
-	gr_tick_arm(self, next, 0);
+	seek.muddled = false;
+	set_timer(self, next);
 }
 
 // The pace may have changed: then there are more passes to come than a breakpoint is for.
@@ -366,9 +430,9 @@ static void probe(struct gr_thread *self, uint64_t value)
 	if (seek.again <= PROBE || (int64_t)step < 0 || distance(value) / (step + 1) < FEW_PASSES / PROBE)
 		return;
 	close_breakpoint();
-	seek.time = seek.pace = 0;
+	seek.time = seek.pace = seek.odd = 0;
 	stay();
-	gr_tick_arm(self, SHORT_TICK, 0);
+	set_timer(self, MEASURED_TICK);
 }
 
 bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program)
@@ -377,10 +441,12 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 	if (!seek.on)
 		return false;
 	if (gr_tick_is(self, info)) {
+		if (seek.fd)
+			return false; // it was on its way when the breakpoint was opened
 		if (in_program)
 			tick(self, at);
 		else
-			gr_tick_arm(self, FIRST_TICK, 0);
+			look_again(self);
 		return false;
 	}
 	if (!in_program || info->si_code != SIGTRAP_PERF || *(const uint64_t *)((const char *)info + 24) != SEEK_MARK)
@@ -392,12 +458,14 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 		return true;
 	}
 	if (seek.state.pilot && gr_state_pilot(at, seek.state.pilot, &value)) {
-		if ((int64_t)distance(value) < 0 && seek.again) // the pass before was in front of it
+		int64_t left = (int64_t)distance(value);
+		if (left < 0 && seek.in_front)
 			lost(self, at, "a signal in the middle of a computation, whose place was not found");
-		if ((int64_t)distance(value) < 0 && seek.seen_closer) {
+		if (left < 0 && seek.seen_closer) {
 			passed(self, at);
 			return false;
 		}
+		seek.in_front |= left > 0 && seek.seen_closer;
 		probe(self, value);
 	}
 	if (++seek.passes == MANY_PASSES || seek.looks == MANY_LOOKS)
