@@ -17,6 +17,12 @@
 #define GR_CTL_ADDR 0x280000000000
 #define GR_THREADS_ADDR 0x281000000000
 #define GR_DATA_ADDR 0x282000000000
+#define GR_WINDOW_ADDR 0x290000000000  // syscall/memory/memory.h: these three for each thread block
+#define GR_ROOM_ADDR 0x294000000000
+#define GR_SHARE_ADDR 0x298000000000
+#define GR_WORK_ADDR 0x299000000000    // digest/areas.h
+#define GR_SCRATCH_ADDR 0x29a000000000 // signal/loop.c: for each thread block
+#define GR_ORIGIN_ADDR 0x29e000000000  // signal/origin.c
 #define GR_ZONE_END 0x2a0000000000
 
 #define GR_SYS_MAX 512

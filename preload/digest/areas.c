@@ -19,7 +19,7 @@ static const char *list_end;
 static int pagemap = -1;
 static uint64_t entries[PAGES_AT_ONCE], entries_start, entries_count;
 
-_Static_assert(GR_WORK_ADDR + GR_WORK_SIZE <= GR_ZONE_END, "zone layout");
+_Static_assert(GR_WORK_ADDR + GR_WORK_SIZE <= GR_SCRATCH_ADDR, "zone layout");
 
 // The program may have used up its descriptors; the limit is put back behind each use.
 static long open_proc(struct gr_thread *self, const char *path)

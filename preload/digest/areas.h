@@ -20,7 +20,6 @@ struct gr_area {
 };
 
 // Room for lists and digests, in the engine's own zone: nothing of it is allocated where the program could see it.
-#define GR_WORK_ADDR 0x298000000000
 #define GR_WORK_LIST 0x1000000
 #define GR_WORK_SIZE (GR_WORK_LIST + GR_EVENT_DATA)
 

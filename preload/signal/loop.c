@@ -24,7 +24,6 @@
 #include "../replay/gate.h"
 
 #define PAGE 4096ULL
-#define SCRATCH_ADDR 0x298000000000 // above the windows of syscall/memory.c
 #define SCRATCH_SIZE 0x10000000ULL
 #define LOOKS 12           // a word of noise rises in all of them once in many millions
 #define LONGEST_STEP (1ULL << 60)
@@ -58,9 +57,11 @@ struct scratch {
 	uint64_t hash[]; // of each page, in the order of the ranges
 };
 
+_Static_assert(GR_SCRATCH_ADDR + GR_LIVE_THREADS * SCRATCH_SIZE <= GR_ORIGIN_ADDR, "zone layout");
+
 static struct scratch *scratch_of(struct gr_thread *self)
 {
-	uint64_t addr = SCRATCH_ADDR + (uint64_t)self->block * SCRATCH_SIZE;
+	uint64_t addr = GR_SCRATCH_ADDR + (uint64_t)self->block * SCRATCH_SIZE;
 	if (!self->scratch)
 		self->scratch = GR_RAW(SYS_mmap, addr, SCRATCH_SIZE, PROT_READ | PROT_WRITE,
 				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == (long)addr;

@@ -59,7 +59,6 @@ void gr_loop_seek(struct gr_thread *self, const void *state);
 bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program);
 
 // ---------------------------------------------------------------- origin.c: the process as it was
-#define GR_ORIGIN_ADDR 0x29e000000000
 #define GR_ORIGIN_SIZE 0x1000000000
 
 // Keeps the state, once.

@@ -16,6 +16,8 @@
 
 struct span { uint64_t from, to; };
 
+_Static_assert(GR_ORIGIN_ADDR + GR_ORIGIN_SIZE <= GR_ZONE_END, "zone layout");
+
 // The area: the spans, then their bytes. `lacks` says why there is nothing to put back.
 static struct {
 	bool kept;

@@ -106,6 +106,24 @@ def test_an_interpreter_is_interrupted_at_the_same_place(patch: str, tmp_path: P
     assert replayed(demo).expect(0).out == first.out
 
 
+@pytest.mark.needs("perf_breakpoints")
+def test_a_child_between_two_loops(tmp_path: Path) -> None:
+    """What a child reports its stores in and what a loop is looked at with are two areas of the engine's zone."""
+    demo = tmp_path / "a.demo"
+    first = recorded(SYSTEM_PYTHON, demo, [Path(__file__).with_name("twice.py")])
+    assert [op.flags for op in signals_of(demo)].count(LOOP) == 2
+    assert replayed(demo).expect(0).out == first.out
+
+
+@pytest.mark.needs("perf_breakpoints")
+def test_a_loop_between_two_digests(tmp_path: Path) -> None:
+    """So are the list of mappings for a digest and that."""
+    demo = tmp_path / "a.demo"
+    first = run(*GDBRR, "record", "--digest=1", "-o", demo, "--", programs.build("signal_loop"), "memory").expect(0)
+    assert [op.flags for op in signals_of(demo)] == [LOOP]
+    assert replayed(demo).expect(0).out == first.out
+
+
 @pytest.mark.parametrize(("how", "number"), DEATHS.items())
 def test_a_death_by_a_signal_is_died_again(how: str, number: int, tmp_path: Path) -> None:
     demo = tmp_path / "a.demo"

@@ -7,16 +7,15 @@
 #include "../call.h"
 
 // One window per thread block, above the log's or image's mapping: for looking at files that are being mapped.
-#define GR_WINDOW_ADDR 0x290000000000
 #define GR_WINDOW_SIZE 0x100000000
 // One room per thread block: its list of pieces, its list of buffers, then the bytes of both buffers and stores.
-#define GR_ROOM_ADDR 0x294000000000
 #define GR_ROOM_SIZE 0x100000000
 #define GR_ROOM_BUFFERS 0x10000
 #define GR_ROOM_PIECES 0x30000 // pieces and buffers: what is mapped at once
 // One shared area per thread block, for what a child reports to the thread that made it.
-#define GR_SHARE_ADDR 0x298000000000
 #define GR_SHARE_SIZE 0x4000000
+
+_Static_assert(GR_SHARE_ADDR + GR_LIVE_THREADS * (uint64_t)GR_SHARE_SIZE <= GR_WORK_ADDR, "zone layout");
 
 // The room's bytes, `need` of them; 0 when there is no such room.
 uint64_t gr_room(struct gr_thread *self, uint64_t need);
