@@ -1,4 +1,4 @@
-"""Two loops that a signal ends, with a child in between: what the engine keeps for the one is still there for the other."""
+"""Two loops that a signal ends, a child in between: what the engine keeps for the one is still there for the other."""
 
 import signal
 import subprocess
