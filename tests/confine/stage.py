@@ -77,6 +77,7 @@ class Run:
         self, tmp_path: Path, argv: Sequence[str], *, fence: bool, flags: int = 0, rules: Sequence[str] = ()
     ) -> None:
         self.out = tmp_path / "out"
+        self._before = _children()
         for name in ("ctl", "data"):
             (tmp_path / name).unlink(missing_ok=True)
         (tmp_path / "data").write_bytes(bytes(abi.lib.GR_UNIT))
@@ -91,9 +92,15 @@ class Run:
             self.pid = spawn.launch(engine, start, page, tmp_path / "ctl", tmp_path / "data")
 
     def wait(self) -> dict[str, str]:
-        """What the outlaw says about its deeds."""
+        """What the outlaw says about its deeds. A child that it gave to this process ends with it."""
         os.waitpid(self.pid, 0)
+        for pid in _children() - self._before:
+            os.waitpid(pid, 0)
         return dict(line.split(" ") for line in self.out.read_text().splitlines())
+
+
+def _children() -> set[int]:
+    return {int(pid) for pid in Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()}
 
 
 def deeds() -> list[str]:
