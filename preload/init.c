@@ -15,8 +15,11 @@
 #include "core/panic.h"
 #include "core/raw.h"
 #include "heap/heap.h"
+#include "heap/stack.h"
 #include "log/log.h"
+#include "replay/cancel.h"
 #include "replay/gate.h"
+#include "sync/once.h"
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
 #include "watch/points.h"
@@ -130,14 +133,15 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 {
 	(void)argc;
 	(void)argv;
-	const char *missing = gr_real_init();
+	bool threads = gr_real_init();
+	gr_once_init();
 	if (!open_pages())
 		return false;
 	uint64_t vdso = find_vdso(envp);
 	hide_preload(envp);
 	gr_slot->pid = gr_pid();
-	if (missing)
-		gr_panic(NULL, GR_PANIC_REFUSED, "a C library without %s", (uint64_t)missing, 0);
+	if (!threads)
+		gr_panic(NULL, GR_PANIC_REFUSED, "a C library before glibc 2.34", 0, 0);
 	if (!gr_threads_init())
 		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else", GR_THREADS_ADDR, 0);
 	struct gr_thread *self = adopt_main();
@@ -145,6 +149,10 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	if (vdso)
 		gr_vdso_init(vdso);
 	gr_fd_init();
+	gr_stack_init((uint64_t)self->ctid - self->fs_base);
+	gr_clone_init();
+	gr_futex_init();
+	gr_cancel_init(self->fs_base);
 	gr_fault_init();
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {

@@ -1,9 +1,12 @@
 // Waking; see wake.h.
 // Runs in: a copy just made from a frozen one: first on the wake stack, then in each thread.
 // May call: core, ctl, replay.
-// Owns: the count of threads made again.
+// Owns: the count of threads made again; who holds the loader's locks.
 #include "wake.h"
 
+#include <dlfcn.h>
+#include <link.h>
+#include <pthread.h>
 #include <sched.h>
 #include <sys/prctl.h>
 
@@ -23,15 +26,71 @@ static bool is_live(const struct gr_thread *t)
 	return t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED;
 }
 
+// ---------------------------------------------------------------- the loader's locks
+// They are recursive mutexes, taken by the library's own functions, and hold the kernel's id of their owner: on replay that
+// of this process's thread, which in a copy has another one.
+static uint64_t loader, loader_bytes;
+
+#define HELD_MAX 8
+static struct { int *owner; struct gr_thread *thread; } held[HELD_MAX];
+static unsigned held_count;
+
+void gr_wake_init(void)
+{
+	Dl_info info;
+	const ElfW(Sym) *symbol = NULL;
+	void *global = dlvsym(RTLD_DEFAULT, "_rtld_global", "GLIBC_PRIVATE");
+	if (global && dladdr1(global, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol) {
+		loader = (uint64_t)global;
+		loader_bytes = symbol->st_size;
+	}
+}
+
+static struct gr_thread *by_tid(uint32_t tid)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		struct gr_thread *t = gr_thread_block(i);
+		if (is_live(t) && t->pub.tid == tid)
+			return t;
+	}
+	return NULL;
+}
+
+// INVARIANT(collect-then-write): old ids and new ones may overlap, so owners are found before any thread has a new one.
+static void collect_owners(void)
+{
+	held_count = 0;
+	for (uint64_t at = loader; at + sizeof(struct __pthread_mutex_s) <= loader + loader_bytes; at += 8) {
+		struct __pthread_mutex_s *m = (struct __pthread_mutex_s *)at;
+		if (m->__lock < 1 || m->__lock > 2 || !m->__count || m->__kind != PTHREAD_MUTEX_RECURSIVE_NP)
+			continue;
+		struct gr_thread *t = m->__owner > 0 ? by_tid(m->__owner) : NULL;
+		if (!t || held_count == HELD_MAX)
+			continue;
+		held[held_count].owner = &m->__owner;
+		held[held_count++].thread = t;
+	}
+}
+
+static void write_owners(void)
+{
+	for (unsigned i = 0; i < held_count; i++)
+		*held[i].owner = held[i].thread->pub.tid;
+}
+
+// ---------------------------------------------------------------- threads
 _Noreturn void gr_wake(void)
 {
 	struct gr_thread *main_thread = NULL;
+	collect_owners();
 	expected = arrived = 0;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++)
 		expected += is_live(gr_thread_block(i));
+	bool leader = gr_thread_by_index(0);
+	expected += !leader; // the task itself, which writes owners to the end
 	// In the order of their numbers, so that kernel ids rise as in the recording.
 	uint32_t made = 0;
-	for (uint32_t index = 0; made < expected; index++) {
+	for (uint32_t index = 0; made + !leader < expected; index++) {
 		struct gr_thread *t = gr_thread_by_index(index);
 		if (!t)
 			continue;
@@ -46,15 +105,19 @@ _Noreturn void gr_wake(void)
 		if (gr_clone_remake(flags, stack, (long)&t->pub.tid, (long)t->ctid, t->fs_base, t) < 0)
 			GR_RAW(SYS_exit_group, 1);
 	}
-	if (!main_thread) // it left by pthread_exit: a leader without code, as in the recording
+	if (!main_thread) { // it left by pthread_exit: a leader without code, as in the recording
+		write_owners();
+		__atomic_fetch_add(&arrived, 1, __ATOMIC_ACQ_REL);
 		for (;;)
 			GR_RAW(SYS_exit, 0);
+	}
 	GR_RAW(SYS_arch_prctl, 0x1002, main_thread->fs_base);
 	main_thread->pub.tid = gr_pid();
 	if (main_thread->ctid) {
 		GR_RAW(SYS_set_tid_address, main_thread->ctid);
 		*main_thread->ctid = main_thread->pub.tid;
 	}
+	write_owners();
 	gr_ctx_restore(&main_thread->ctx);
 }
 

@@ -6,6 +6,9 @@
 
 #include "../core/thread.h"
 
+// In the constructor of a replay.
+void gr_wake_init(void);
+
 // Makes every thread again; the calling task becomes the main thread. Does not return.
 _Noreturn void gr_wake(void);
 

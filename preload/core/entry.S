@@ -108,6 +108,89 @@ gr_wrap:
 	jmp *(%r11, %rax, 8)
 	.size gr_wrap, .-gr_wrap
 
+// The library's function in rax, with the fourth argument in r10: the way out of the engine loses rcx.
+	.globl gr_jump
+	.hidden gr_jump
+	.type gr_jump, @function
+gr_jump:
+	mov %r10, %rcx
+	jmp *%rax
+	.size gr_jump, .-gr_jump
+
+// The same, and its result comes to the engine before the program has it.
+	.globl gr_create_run
+	.hidden gr_create_run
+	.type gr_create_run, @function
+gr_create_run:
+	.cfi_startproc
+	mov %r10, %rcx
+	sub $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call *%rax
+	add $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	mov %eax, %edi
+	mov $(gr_wrap_number + 4), %eax
+	jmp gr_wrap
+	.cfi_endproc
+	.size gr_create_run, .-gr_create_run
+
+// What happens once runs here, on the program's stack: rsi is the function, (%rsp) where pthread_once was called from.
+// The frame has a personality, so that an exception or a cancellation that leaves the function is seen.
+	.globl gr_once_run
+	.hidden gr_once_run
+	.type gr_once_run, @function
+gr_once_run:
+	.cfi_startproc
+	.cfi_personality 0x9b, gr_once_personality_ref
+	sub $8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call *%rsi
+	add $8, %rsp
+	.cfi_adjust_cfa_offset -8
+	mov $(gr_wrap_number + 2), %eax
+	jmp gr_wrap
+	.cfi_endproc
+	.size gr_once_run, .-gr_once_run
+
+// Called by the unwinder, esi: actions; 2 is the phase that cleans up. 8: go on unwinding.
+	.type gr_once_personality, @function
+gr_once_personality:
+	test $2, %esi
+	jz 1f
+	sub $8, %rsp
+	mov $(gr_wrap_number + 3), %eax
+	call gr_wrap
+	add $8, %rsp
+1:	mov $8, %eax
+	ret
+	.size gr_once_personality, .-gr_once_personality
+	.section .data.rel.local, "aw"
+	.balign 8
+	.type gr_once_personality_ref, @object
+gr_once_personality_ref:
+	.quad gr_once_personality
+	.size gr_once_personality_ref, 8
+	.text
+
+// A cancellation: as if the program had called pthread_exit(PTHREAD_CANCELED) from (%rsp), wherever that is.
+	.globl gr_canceled
+	.hidden gr_canceled
+	.type gr_canceled, @function
+gr_canceled:
+	.cfi_startproc
+	push %rbp
+	.cfi_def_cfa_offset 16
+	.cfi_offset %rbp, -16
+	mov %rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	and $-16, %rsp
+	mov $-1, %rdi
+	call pthread_exit@plt
+	ud2
+	.cfi_endproc
+	.size gr_canceled, .-gr_canceled
+
 // The constructor: set up, then the main thread's first operation as if the loader had called it.
 	.type gr_constructor, @function
 gr_constructor:
@@ -200,6 +283,31 @@ gr_raw6:
 	syscall
 	ret
 	.size gr_raw6, .-gr_raw6
+
+// long gr_raw_unless(flag, arg, nr): a system call that is not made, or is broken off, once *flag is 1; then -EINTR.
+// A signal handler that finds the program counter from gr_raw_unless_check on moves it to gr_raw_unless_done.
+	.globl gr_raw_unless, gr_raw_unless_check, gr_raw_unless_done
+	.hidden gr_raw_unless, gr_raw_unless_check, gr_raw_unless_done
+	.type gr_raw_unless, @function
+gr_raw_unless:
+	mov %rdx, %rax
+	mov %rdi, %rcx
+	mov %rsi, %r11
+	mov (%r11), %rdi
+	mov 8(%r11), %rsi
+	mov 16(%r11), %rdx
+	mov 24(%r11), %r10
+	mov 32(%r11), %r8
+	mov 40(%r11), %r9
+gr_raw_unless_check:
+	cmpl $1, (%rcx)
+	je 1f
+	syscall
+gr_raw_unless_done:
+	ret
+1:	mov $-4, %rax
+	ret
+	.size gr_raw_unless, .-gr_raw_unless
 
 	.globl gr_restorer
 	.hidden gr_restorer

@@ -20,13 +20,13 @@ extern void *gr_real[GR_WRAP_COUNT];
 #define GR_REAL(self, name, ...) \
 	({ \
 		(self)->nest++; \
-		long real_ret = ((long (*)())gr_real[GR_WRAP_##name])(__VA_ARGS__); \
+		int real_ret = ((int (*)())gr_real[GR_WRAP_##name])(__VA_ARGS__); \
 		(self)->nest--; \
 		real_ret; \
 	})
 
-// Finds the library's functions; false and the name of the first one missing.
-const char *gr_real_init(void);
+// Finds the library's functions. False with a C library that keeps threads in a library of their own (before 2.34).
+bool gr_real_init(void);
 
 // The program's registers at the call of an operation, as a debugger shall see them.
 void gr_show_syscall(struct gr_thread *self, const struct gr_regs *frame);

@@ -117,8 +117,8 @@ void gr_format(char *dst, size_t size, const char *format, ...)
 size_t gr_peek(void *dst, uint64_t src, size_t n)
 {
 	struct iovec local = {dst, n}, remote = {(void *)src, n};
-	long pid = gr_pid();
-	long ret = GR_RAW(SYS_process_vm_readv, pid, &local, 1, &remote, 1, 0);
+	long tid = gr_tid(); // not the process's id: a main thread that left by pthread_exit has no memory any more
+	long ret = GR_RAW(SYS_process_vm_readv, tid, &local, 1, &remote, 1, 0);
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }
 

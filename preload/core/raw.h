@@ -15,6 +15,11 @@ long gr_raw6(long nr, long a, long b, long c, long d, long e, long f);
 extern const char __start_gr_gate[] __attribute__((visibility("hidden")));
 extern const char __stop_gr_gate[] __attribute__((visibility("hidden")));
 
+// Not made, or broken off by the handler of a signal, once *flag is 1: then -EINTR.
+long gr_raw_unless(const uint32_t *flag, const uint64_t arg[6], long nr);
+extern const char gr_raw_unless_check[] __attribute__((visibility("hidden")));
+extern const char gr_raw_unless_done[] __attribute__((visibility("hidden")));
+
 void gr_restorer(void);                                  // sa_restorer of the engine's handlers
 _Noreturn void gr_sigreturn(uint64_t rsp);               // ends the program's handler whose frame is at rsp
 

@@ -14,6 +14,10 @@
 // Callee-saved registers, stack and resume address of a parked thread.
 struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
 
+#define GR_ONCE_DEPTH 16
+struct gr_onces { uint64_t object[GR_ONCE_DEPTH]; };
+struct gr_attr { uint64_t word[7]; }; // a pthread_attr_t
+
 struct gr_thread {
 	struct gr_thread_pub pub;
 #define FIELD(type, name, doc) type name;

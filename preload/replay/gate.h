@@ -29,6 +29,12 @@ void gr_gate_open(struct gr_thread *self);
 // the replay is desynchronised and ends here.
 void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret);
 
+// Is this operation the thread's next one, but for some that may be missing? `object` 0 stands for any.
+bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object);
+
+// Lets everything happen that comes before this thread's next tick, without taking that.
+void gr_gate_turn(struct gr_thread *self);
+
 // The event after that, without taking it. False if the stream ends.
 bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret);
 

@@ -1,30 +1,103 @@
-// pthread condition variables as operations. A wait is two: the mutex is given back, the mutex is taken again.
+// Condition variables, of pthreads and of C11, as operations. A wait is two: the mutex is given back, the mutex is taken
+// again.
 // Runs in: application threads, on the engine's stack.
 // May call: the library's own functions through GR_REAL.
 // Owns: nothing.
-#include "op.h"
+#include <errno.h>
+
+#include "../replay/cancel.h"
+#include "../replay/gate.h"
+#include "mutex.h"
 
 // On replay the condition variable itself is never touched: who wakes, and when, is the order's business.
+static long wait_again(struct gr_thread *self, const struct gr_regs *frame)
+{
+	struct gr_event next;
+	gr_op_result(self, GR_OP_COND_WAIT, frame->rdi);
+	bool kept = gr_gate_peek(self, &next) && (next.result == EPERM || next.result == EINVAL); // so was the mutex
+	if (!kept)
+		gr_mutex_given(frame->rsi, 0);
+	long ret = gr_op_result(self, GR_OP_COND_WOKEN, frame->rdi);
+	if (!kept)
+		gr_mutex_taken(self, frame->rsi, ret == ETIMEDOUT ? 0 : ret);
+	return ret;
+}
+
+// A wait that is given up for a cancellation ends as if its time were up: the thread has its mutex again, as its cleanup
+// handlers expect.
+#define WAIT(self, frame, name, ...) \
+	({ \
+		long wait_ret = 0; \
+		if (gr_cancel_acts(self, GR_CANCEL_BEFORE, true)) { \
+			gr_cancel_turn(frame); \
+			return 0; \
+		} \
+		if (gr_mode == GR_MODE_RECORD) { \
+			gr_op_log(self, GR_OP_COND_WAIT, (frame)->rdi, (frame)->rsi); \
+			(self)->point++; \
+			wait_ret = GR_REAL(self, name, ##__VA_ARGS__); \
+			(self)->point--; \
+			gr_op_log(self, GR_OP_COND_WOKEN, (frame)->rdi, wait_ret); \
+		} else { \
+			wait_ret = wait_again(self, frame); \
+		} \
+		if (wait_ret == ETIMEDOUT && gr_cancel_acts(self, GR_CANCEL_BEHIND, true)) \
+			gr_cancel_turn(frame); \
+		wait_ret; \
+	})
+
 long gr_wrap_pthread_cond_wait(struct gr_thread *self, struct gr_regs *frame)
 {
-	gr_op(self, GR_OP_COND_WAIT, frame->rdi);
-	if (gr_mode == GR_MODE_RECORD) {
-		long ret = GR_REAL(self, pthread_cond_wait, frame->rdi, frame->rsi);
-		gr_op_log(self, GR_OP_COND_WOKEN, frame->rdi, ret);
-		return ret;
-	}
-	GR_REAL(self, pthread_mutex_unlock, frame->rsi);
-	return gr_op_take_mutex(self, GR_OP_COND_WOKEN, frame->rdi, frame->rsi);
+	return WAIT(self, frame, pthread_cond_wait, frame->rdi, frame->rsi);
+}
+
+long gr_wrap_pthread_cond_timedwait(struct gr_thread *self, struct gr_regs *frame)
+{
+	return WAIT(self, frame, pthread_cond_timedwait, frame->rdi, frame->rsi, frame->rdx);
+}
+
+long gr_wrap_pthread_cond_clockwait(struct gr_thread *self, struct gr_regs *frame)
+{
+	return WAIT(self, frame, pthread_cond_clockwait, frame->rdi, frame->rsi, frame->rdx, frame->rcx);
 }
 
 long gr_wrap_pthread_cond_signal(struct gr_thread *self, struct gr_regs *frame)
 {
-	gr_op(self, GR_OP_COND_SIGNAL, frame->rdi);
-	return gr_mode == GR_MODE_RECORD ? GR_REAL(self, pthread_cond_signal, frame->rdi) : 0;
+	return GR_GIVE(self, GR_OP_COND_SIGNAL, frame->rdi, pthread_cond_signal, frame->rdi);
 }
 
 long gr_wrap_pthread_cond_broadcast(struct gr_thread *self, struct gr_regs *frame)
 {
-	gr_op(self, GR_OP_COND_SIGNAL, frame->rdi);
-	return gr_mode == GR_MODE_RECORD ? GR_REAL(self, pthread_cond_broadcast, frame->rdi) : 0;
+	return GR_GIVE(self, GR_OP_COND_SIGNAL, frame->rdi, pthread_cond_broadcast, frame->rdi);
+}
+
+long gr_wrap_pthread_cond_destroy(struct gr_thread *self, struct gr_regs *frame)
+{
+	return GR_TAKE(self, GR_OP_COND_STATE, frame->rdi, pthread_cond_destroy, frame->rdi);
+}
+
+// ---------------------------------------------------------------- C11
+long gr_wrap_cnd_wait(struct gr_thread *self, struct gr_regs *frame)
+{
+	return gr_op_c11(gr_wrap_pthread_cond_wait(self, frame));
+}
+
+long gr_wrap_cnd_timedwait(struct gr_thread *self, struct gr_regs *frame)
+{
+	return gr_op_c11(gr_wrap_pthread_cond_timedwait(self, frame));
+}
+
+long gr_wrap_cnd_signal(struct gr_thread *self, struct gr_regs *frame)
+{
+	return gr_op_c11(gr_wrap_pthread_cond_signal(self, frame));
+}
+
+long gr_wrap_cnd_broadcast(struct gr_thread *self, struct gr_regs *frame)
+{
+	return gr_op_c11(gr_wrap_pthread_cond_broadcast(self, frame));
+}
+
+long gr_wrap_cnd_destroy(struct gr_thread *self, struct gr_regs *frame)
+{
+	return gr_wrap_pthread_cond_destroy(self, frame);
 }

@@ -4,14 +4,23 @@
 // Owns: the way from an exported wrapper to the function that does its work.
 #include "op.h"
 
+#include <errno.h>
+#include <threads.h>
+
 #include "../core/panic.h"
 #include "../log/log.h"
+#include "../replay/cancel.h"
 #include "../replay/gate.h"
 
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result)
 {
 	struct gr_event ev = {.kind = op, .object = object, .result = result};
 	gr_log(self, &ev);
+}
+
+void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object)
+{
+	gr_op_log(self, GR_OP_BLOCK, object, op);
 }
 
 long gr_op_result(struct gr_thread *self, enum gr_op op, uint64_t object)
@@ -29,17 +38,58 @@ void gr_op(struct gr_thread *self, enum gr_op op, uint64_t object)
 		gr_op_result(self, op, object);
 }
 
-long gr_op_take_mutex(struct gr_thread *self, enum gr_op op, uint64_t object, uint64_t mutex)
+long gr_op_outcome(struct gr_thread *self, uint64_t object, long real)
 {
-	long ret = gr_op_result(self, op, object);
-	if (ret == 0 && GR_REAL(self, pthread_mutex_trylock, mutex) != 0)
-		gr_panic(self, GR_PANIC_DESYNC, "the mutex at 0x%x is taken, but the demo says it was free", mutex, 0);
-	return ret;
+	struct gr_event next;
+	if (gr_mode == GR_MODE_RECORD) {
+		if (real)
+			gr_op_log(self, GR_OP_FAILED, object, real);
+		return real;
+	}
+	return gr_gate_peek(self, &next) && next.kind == GR_OP_FAILED ? gr_op_result(self, GR_OP_FAILED, object) : 0;
+}
+
+long gr_op_c11(long error)
+{
+	switch (error) {
+	case 0:
+		return thrd_success;
+	case ENOMEM:
+		return thrd_nomem;
+	case ETIMEDOUT:
+		return thrd_timedout;
+	case EBUSY:
+		return thrd_busy;
+	}
+	return thrd_error;
+}
+
+// The return address still stands below the stack pointer. The way back to the program loses rcx and r11, so the
+// fourth argument travels in r10.
+void gr_op_jump(struct gr_regs *frame, void *function)
+{
+	frame->rsp -= 8;
+	frame->rax = (uint64_t)function;
+	frame->r10 = frame->rcx;
+	frame->rip = (uint64_t)gr_jump;
 }
 
 #define WRAP(name, version, op, doc) long gr_wrap_##name(struct gr_thread *self, struct gr_regs *frame);
 #include "../tables/wrappers.def"
 #undef WRAP
+long gr_once_finish(struct gr_thread *self, struct gr_regs *frame);
+long gr_once_unwind(struct gr_thread *self, struct gr_regs *frame);
+long gr_create_finish(struct gr_thread *self, struct gr_regs *frame);
+
+static long missing(struct gr_thread *self, unsigned which)
+{
+	static const char *const names[] = {
+#define WRAP(name, version, op, doc) #name,
+#include "../tables/wrappers.def"
+#undef WRAP
+	};
+	gr_panic(self, GR_PANIC_REFUSED, "a C library without %s", which < GR_WRAP_COUNT ? (uint64_t)names[which] : 0, 0);
+}
 
 // From entry.S. The result goes where the ABI wants it; the frame's other registers are left as they came.
 void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
@@ -50,14 +100,26 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 #undef WRAP
 		gr_first_operation,
 		gr_exchange_operation,
+		gr_once_finish,
+		gr_once_unwind,
+		gr_create_finish,
 	};
-	if (gr_mode == GR_MODE_OFF || self->nest) {
+	if (which < GR_WRAP_COUNT && !gr_real[which])
+		missing(self, which);
+	if (which < GR_WRAP_COUNT && (gr_mode == GR_MODE_OFF || self->nest)) {
 		frame->rax = ((long (*)(long, long, long, long))gr_real[which])(frame->rdi, frame->rsi, frame->rdx, frame->rcx);
 		return;
 	}
+	uint64_t rip = frame->rip;
 	gr_show_call(self, frame);
 	self->pub.state = GR_T_ENGINE;
-	frame->rax = work[which](self, frame);
+	if (gr_cancel_acts(self, GR_CANCEL_BEFORE, false)) {
+		gr_cancel_turn(frame);
+	} else {
+		long ret = work[which](self, frame);
+		if (frame->rip == rip)
+			frame->rax = ret;
+	}
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);
 	self->pub.state = GR_T_RUNNING;

@@ -6,6 +6,14 @@
 
 #include "../core/guard.h"
 #include "../core/ops.h"
+#include "../core/page.h"
+
+// INVARIANT(order-of-stamps): what takes something away from others is stamped after it was taken, what gives it is
+// stamped before, so the stamps of one object's operations are in the order in which it changed hands.
+//
+// INVARIANT(state-is-the-demo's): on replay the library's functions do not run. Who gets what is read from the demo, and
+// the object's words are set as a debugger shall see them; owners are the recorded ids, so that a woken copy, whose
+// threads have other ids, finds nothing that is not true in it.
 
 // An operation whose place in the order is now, recording or replaying.
 void gr_op(struct gr_thread *self, enum gr_op op, uint64_t object);
@@ -13,8 +21,60 @@ void gr_op(struct gr_thread *self, enum gr_op op, uint64_t object);
 // Recording: one that has happened, with its result.
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result);
 
+// Recording: the thread will wait for the object, in order to do `op`. If the demo ends here, this says for what.
+void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object);
+
 // Replaying: waits for its tick; the recorded result.
 long gr_op_result(struct gr_thread *self, enum gr_op op, uint64_t object);
 
-// Replaying: the same, and takes the mutex if the recorded call did.
-long gr_op_take_mutex(struct gr_thread *self, enum gr_op op, uint64_t object, uint64_t mutex);
+// Behind an operation that was stamped before the real call: how that ended, which was 0 unless it is recorded.
+long gr_op_outcome(struct gr_thread *self, uint64_t object, long real);
+
+// One that gives something: stamped first.
+#define GR_GIVE(self, op, object, name, ...) \
+	({ \
+		gr_op(self, op, object); \
+		gr_op_outcome(self, object, gr_mode == GR_MODE_RECORD ? GR_REAL(self, name, ##__VA_ARGS__) : 0); \
+	})
+
+// One that takes something or is told something: stamped last.
+#define GR_TAKE(self, op, object, name, ...) \
+	({ \
+		long take_ret; \
+		if (gr_mode == GR_MODE_RECORD) { \
+			take_ret = GR_REAL(self, name, ##__VA_ARGS__); \
+			gr_op_log(self, op, object, take_ret); \
+		} else { \
+			take_ret = gr_op_result(self, op, object); \
+		} \
+		take_ret; \
+	})
+
+// The same where it may have to wait: `try` is asked first and says EBUSY.
+#define GR_TAKE_BLOCKING(self, op, object, try, name, ...) \
+	({ \
+		long take_ret; \
+		if (gr_mode == GR_MODE_RECORD) { \
+			take_ret = GR_REAL(self, try, object); \
+			if (take_ret == EBUSY) { \
+				gr_op_block(self, op, object); \
+				take_ret = GR_REAL(self, name, ##__VA_ARGS__); \
+			} \
+			gr_op_log(self, op, object, take_ret); \
+		} else { \
+			take_ret = gr_op_result(self, op, object); \
+		} \
+		take_ret; \
+	})
+
+// A result of a pthread function as the C11 function of the same purpose gives it.
+long gr_op_c11(long error);
+
+// Goes on in a function of the library, as if the program had called it with these registers.
+void gr_op_jump(struct gr_regs *frame, void *function);
+
+// entry.S: runs init on the program's stack; goes on with what the program called.
+void gr_jump(void);
+void gr_create_run(void);
+void gr_once_run(void);
+void gr_canceled(void);

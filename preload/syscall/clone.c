@@ -2,7 +2,9 @@
 // Runs in: application threads, on the engine's stack; gr_thread_born in the new thread.
 // May call: core, log, replay.
 // Owns: the numbering of threads.
+#include <dlfcn.h>
 #include <sched.h>
+#include <stdlib.h>
 
 #include "../core/nolibc.h"
 #include "../core/ops.h"
@@ -10,11 +12,40 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../heap/heap.h"
+#include "../heap/stack.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
 #include "dispatch.h"
 
 struct clone3_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; };
+
+// ---------------------------------------------------------------- how many there are
+// Threads that have not begun to end. The library's own count is held above it, because it is no operation.
+static uint32_t live = 1;
+
+void gr_clone_init(void)
+{
+	int *count = dlvsym(RTLD_DEFAULT, "__nptl_nthreads", "GLIBC_PRIVATE");
+	if (count)
+		++*count;
+}
+
+// INVARIANT(one-last-thread): exactly one thread finds that no other is left; it does what the library would do, in the
+// place of its last system call.
+static bool is_last(struct gr_thread *self)
+{
+	struct gr_event ev = {.kind = GR_OP_LAST};
+	if (gr_mode == GR_MODE_RECORD) {
+		if (__atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST))
+			return false;
+		gr_log(self, &ev);
+		return true;
+	}
+	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_LAST)
+		return false;
+	gr_gate_next(self, GR_OP_LAST, 0, 0, &ev);
+	return true;
+}
 
 // ---------------------------------------------------------------- threads
 // The child leaves the engine by a frame of its own: the parent's registers, the new stack, result 0.
@@ -52,12 +83,18 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	if (!refused) {
 		struct gr_thread *child = prepare(call, call->object, stack, flags, ctid, tls);
 		child->pub.recorded_tid = ev.result;
+		__atomic_add_fetch(&live, 1, __ATOMIC_SEQ_CST);
 		call->result = gr_clone_thread(call->nr, a[0], a[1], a[2], a[3], a[4], child);
 		if (call->result < 0 && !recording)
 			gr_panic(call->self, GR_PANIC_DESYNC, "the kernel refuses a thread here (error %d)", -call->result, 0);
-		if (call->result < 0)
+		if (call->result < 0) {
+			__atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
 			gr_thread_release(child);
-		else if (!recording)
+		} else {
+			gr_stack_born(tls); // the kernel has written its id, so nobody takes it for free
+			call->self->making = 0;
+		}
+		if (call->result >= 0 && !recording)
 			gr_park_await(child);
 	}
 	if (!recording) {
@@ -107,6 +144,14 @@ void gr_exit(struct gr_call *call)
 		if (gr_mode == GR_MODE_REPLAY)
 			gr_gate_behind(self); // ends the process when the order is used up
 		GR_RAW(SYS_exit_group, call->arg[0]);
+	}
+	if (is_last(self)) {
+		struct gr_regs *frame = call->frame;
+		frame->rsp = ((frame->rsp - 256) & ~15ULL) - 8;
+		*(uint64_t *)frame->rsp = 0;
+		frame->rdi = 0;
+		frame->rip = (uint64_t)exit;
+		return;
 	}
 	self->pub.ret_pc = 0;
 	if (gr_mode == GR_MODE_RECORD) {

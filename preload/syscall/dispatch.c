@@ -4,6 +4,7 @@
 // Owns: the rule that decides a call's action.
 #include "dispatch.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
@@ -14,6 +15,7 @@
 #include "../core/ops.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "descriptor.h"
 
@@ -133,7 +135,10 @@ static void record(struct gr_call *call, enum gr_action action)
 	struct gr_piece pieces[GR_CALL_PIECES];
 	int count = 0;
 	gr_call_start(call);
-	call->result = gr_call_kernel(call);
+	if (gr_cancel_open(call->self))
+		call->result = gr_raw_unless(&call->self->cancel, call->arg, call->nr);
+	else
+		call->result = gr_call_kernel(call);
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1, .result = call->result};
 	if (action == GR_ACT_RECORD) {
 		count = gr_call_outputs(call, pieces);
@@ -246,6 +251,12 @@ static bool special(struct gr_call *call)
 	case SYS_vfork:
 		gr_clone(call, 0x4000 | 17, 0, 0, 0, 0);
 		return true;
+	case SYS_futex:
+		gr_futex(call);
+		return true;
+	case SYS_sched_yield:
+		gr_yield(call);
+		return true;
 	case SYS_exit:
 	case SYS_exit_group:
 		gr_exit(call);
@@ -324,6 +335,16 @@ static void close_or_copy(struct gr_call *call)
 	}
 }
 
+// A library function that waits on behalf of an operation gives up when its thread is cancelled, as if its time were up.
+static long nested(struct gr_call *call)
+{
+	struct gr_thread *self = call->self;
+	if (gr_mode != GR_MODE_RECORD || call->nr != SYS_futex || !self->point || !gr_cancel_open(self))
+		return gr_call_kernel(call);
+	long ret = gr_raw_unless(&self->cancel, call->arg, call->nr);
+	return ret == -EINTR && __atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST) == 1 ? -ETIMEDOUT : ret;
+}
+
 // ---------------------------------------------------------------- from entry.S
 void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 {
@@ -338,7 +359,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		gr_sigreturn(frame->rsp);
 	}
 	if (gr_mode == GR_MODE_OFF || self->nest) {
-		frame->rax = gr_call_kernel(&call);
+		frame->rax = nested(&call);
 		return;
 	}
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;
@@ -347,7 +368,10 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	if (!call.sys || !call.sys->name || call.sys->flags & GR_SF_REFUSED)
 		gr_refuse(&call);
 	refine(&call);
-	if (!special(&call)) {
+	if (gr_cancel_acts(self, GR_CANCEL_BEFORE, false)) {
+		gr_cancel_turn(frame);
+		call.result = 0;
+	} else if (!special(&call)) {
 		enum gr_action action = action_of(&call);
 		if (action == GR_ACT_REFUSE)
 			gr_refuse(&call);
@@ -358,6 +382,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		else
 			replay_native(&call, action);
 		close_or_copy(&call);
+		if (call.result == -EINTR && gr_cancel_acts(self, GR_CANCEL_BEHIND, false))
+			gr_cancel_turn(frame);
 	}
 	frame->rax = call.result;
 	if (gr_mode == GR_MODE_REPLAY)

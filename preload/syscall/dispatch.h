@@ -20,6 +20,14 @@ void gr_map_log(struct gr_call *call, struct gr_event *ev, bool contents);
 long gr_map_again(struct gr_call *call, const struct gr_event *ev, bool contents);
 long gr_remap_again(struct gr_call *call, const struct gr_event *ev);
 
+// futex.c: what may be missing on replay, because the program's own atomics are no operations.
+void gr_futex_init(void);
+void gr_futex(struct gr_call *call);
+void gr_yield(struct gr_call *call);
+
+// clone.c: the library leaves it to the engine to see which thread is the last.
+void gr_clone_init(void);
+
 // signal.c: executed in recording and replay alike.
 long gr_sigaction(struct gr_call *call);
 long gr_sigprocmask(struct gr_call *call);

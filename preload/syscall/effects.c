@@ -3,9 +3,11 @@
 // May call: core.
 // Owns: nothing.
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 #include "../core/nolibc.h"
+#include "../core/page.h"
 #include "call.h"
 
 #define FX(call) ((call)->ioctl.kind ? &(call)->ioctl : (call)->sys->fx)
@@ -101,6 +103,47 @@ static uint64_t hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
 	return hash;
 }
 
+// The library passes on ids of threads that it finds in their descriptors, where a replay has other ones.
+static uint64_t recorded_id(const struct gr_call *call, unsigned position)
+{
+	uint64_t value = arg_of(call, position), id = value;
+	if (gr_mode != GR_MODE_REPLAY)
+		return value;
+	switch (call->nr) {
+	case SYS_tgkill:
+		if (position != 2)
+			return value;
+		break;
+	case SYS_clock_gettime:
+	case SYS_clock_getres:
+		if (position != 1 || (int)value >= 0)
+			return value;
+		id = ~(int)value >> 3; // a thread's processor time
+		break;
+	case SYS_tkill:
+	case SYS_sched_getaffinity:
+	case SYS_sched_setaffinity:
+	case SYS_sched_getscheduler:
+	case SYS_sched_setscheduler:
+	case SYS_sched_getparam:
+	case SYS_sched_setparam:
+	case SYS_sched_getattr:
+	case SYS_sched_setattr:
+		if (position != 1)
+			return value;
+		break;
+	default:
+		return value;
+	}
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED && t->pub.tid == (uint32_t)id)
+			return id == value ? t->pub.recorded_tid
+					   : (value >> 32 << 32) | (uint32_t)(~t->pub.recorded_tid << 3 | (value & 7));
+	}
+	return value;
+}
+
 uint32_t gr_call_check(struct gr_call *call)
 {
 	uint64_t hash = GR_HASH_SEED;
@@ -121,7 +164,7 @@ uint32_t gr_call_check(struct gr_call *call)
 		}
 	}
 	for (unsigned i = 1; i <= call->sys->nargs; i++)
-		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 : arg_of(call, i));
+		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 : recorded_id(call, i));
 	for (int i = 0; i < FX_COUNT(call); i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))

@@ -1,0 +1,160 @@
+// Cancellation; see cancel.h.
+// Runs in: application threads; the handler of the kick in whatever it interrupted.
+// May call: core, log; pthread_setcancelstate and -type in the constructor.
+// Owns: signal 32 of the process being recorded; where the library keeps a thread's cancellation state.
+#include "cancel.h"
+
+#include <errno.h>
+#include <link.h>
+#include <pthread.h>
+#include <signal.h>
+#include <ucontext.h>
+
+#include "../core/guard.h"
+#include "../core/nolibc.h"
+#include "../core/ops.h"
+#include "../core/page.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
+#include "../log/log.h"
+#include "gate.h"
+
+#define KICK 32 // glibc's own signal for this purpose, which it never gets to use
+#define TCB_BYTES 0x900
+#define TCB_THREADS 0x18 // tcbhead_t.multiple_threads
+
+void gr_canceled(void);
+
+// The one byte of a thread's descriptor that a call changed, and which bits of it. It differs between versions of glibc.
+struct spot { uint32_t offset; uint8_t bits; };
+static struct spot asynchronous, disabled;
+
+static uint8_t before[TCB_BYTES];
+
+static struct spot changed(uint64_t fs_base)
+{
+	const uint8_t *now = (const uint8_t *)fs_base;
+	for (uint32_t i = 0; i < TCB_BYTES; i++)
+		if (now[i] != before[i])
+			return (struct spot){i, now[i] ^ before[i]};
+	return (struct spot){0, 0};
+}
+
+static bool is_set(const struct gr_thread *t, struct spot spot)
+{
+	return *(const volatile uint8_t *)(t->fs_base + spot.offset) & spot.bits;
+}
+
+bool gr_cancel_open(const struct gr_thread *self)
+{
+	return is_set(self, asynchronous) && !is_set(self, disabled);
+}
+
+// ---------------------------------------------------------------- the kick
+static uint64_t libc_start, libc_end;
+
+static int find_libc(struct dl_phdr_info *info, size_t size, void *data)
+{
+	uint64_t inside = (uint64_t)data;
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		uint64_t start = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+		if (info->dlpi_phdr[i].p_type != PT_LOAD || inside < start || inside >= start + info->dlpi_phdr[i].p_memsz)
+			continue;
+		libc_start = start;
+		libc_end = start + info->dlpi_phdr[i].p_memsz;
+		return 1;
+	}
+	return 0;
+}
+
+// INVARIANT(no-lost-kick): the flag is set before the kick. A kick in front of the check finds it set there; one between
+// the check and the call, or in a call that the kernel would restart, moves the thread behind the call.
+static void kicked(int sig, siginfo_t *info, void *context)
+{
+	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	uint64_t pc = regs[REG_RIP];
+	struct gr_thread *self = gr_self;
+	(void)sig;
+	(void)info;
+	if (gr_mode != GR_MODE_RECORD || !self)
+		return;
+	if (pc >= (uint64_t)gr_raw_unless_check && pc < (uint64_t)gr_raw_unless_done) {
+		regs[REG_RAX] = -EINTR;
+		regs[REG_RIP] = (greg_t)gr_raw_unless_done;
+		return;
+	}
+	// The library sets the asynchronous type around its cancellation points; there the thread comes to the door.
+	if (self->cancel == 1 && self->pub.state == GR_T_RUNNING && gr_cancel_open(self) && !gr_in_engine(pc) && (pc < libc_start || pc >= libc_end))
+		gr_panic(self, GR_PANIC_REFUSED,
+			 "pthread_cancel of a thread that computes with PTHREAD_CANCEL_ASYNCHRONOUS: it would end at an"
+			 " instruction that no replay finds again", 0, 0);
+}
+
+void gr_cancel_init(uint64_t fs_base)
+{
+	static const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
+		kicked, SA_SIGINFO | SA_RESTART | 0x04000000, gr_restorer, ~0ULL & ~(1ULL << (SIGSYS - 1)),
+	};
+	int old;
+	memcpy(before, (void *)fs_base, sizeof before);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
+	asynchronous = changed(fs_base);
+	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	disabled = changed(fs_base);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+	if (gr_ctl->mode != GR_MODE_RECORD)
+		return;
+	dl_iterate_phdr(find_libc, gr_real[GR_WRAP_pthread_create]);
+	GR_RAW(SYS_rt_sigaction, KICK, &action, 0, 8);
+}
+
+// ---------------------------------------------------------------- asking and acting
+void gr_cancel_ask(struct gr_thread *t)
+{
+	uint32_t none = 0;
+	if (!__atomic_compare_exchange_n(&t->cancel, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	// The library leaves out its cancellation points as long as a process has one thread.
+	*(volatile int *)(t->fs_base + TCB_THREADS) = 1;
+	if (gr_mode == GR_MODE_RECORD && t->pub.tid && t != gr_self && !is_set(t, disabled))
+		GR_RAW(SYS_tgkill, gr_pid(), t->pub.tid, KICK);
+}
+
+// INVARIANT(which-test): several pthread_testcancel may stand in one segment; the event says which of them acted.
+static bool acts_on_replay(struct gr_thread *self, enum gr_cancel_at at)
+{
+	struct gr_event ev;
+	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_CANCELED || ev.flags != at || ev.object != self->tested)
+		return false;
+	gr_gate_next(self, GR_OP_CANCELED, 0, 0, &ev);
+	return true;
+}
+
+bool gr_cancel_acts(struct gr_thread *self, enum gr_cancel_at at, bool point)
+{
+	if (self->tested_ops != self->pub.ops)
+		self->tested = 0;
+	self->tested_ops = self->pub.ops;
+	self->tested += at == GR_CANCEL_TEST;
+	if (self->cancel == 2 || is_set(self, disabled) || (!point && !is_set(self, asynchronous)))
+		return false;
+	if (gr_mode == GR_MODE_RECORD) {
+		struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = at, .object = self->tested};
+		if (!__atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST))
+			return false;
+		gr_log(self, &ev);
+	} else if (!acts_on_replay(self, at)) {
+		return false;
+	}
+	self->cancel = 2;
+	return true;
+}
+
+void gr_cancel_turn(struct gr_regs *frame)
+{
+	frame->rsp -= 8;
+	*(uint64_t *)frame->rsp = frame->rip;
+	frame->rip = (uint64_t)gr_canceled;
+}

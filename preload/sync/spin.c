@@ -1,0 +1,35 @@
+// pthread spinlocks as operations.
+// Runs in: application threads, on the engine's stack.
+// May call: the library's own functions through GR_REAL.
+// Owns: what a spinlock looks like on replay.
+#include <errno.h>
+
+#include "op.h"
+
+// x86: 1 is free.
+static void show(uint64_t lock, int value, long ret)
+{
+	if (gr_mode == GR_MODE_REPLAY && !ret)
+		*(volatile int *)lock = value;
+}
+
+long gr_wrap_pthread_spin_lock(struct gr_thread *self, struct gr_regs *frame)
+{
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_SPIN_LOCK, frame->rdi, pthread_spin_trylock, pthread_spin_lock, frame->rdi);
+	show(frame->rdi, 0, ret);
+	return ret;
+}
+
+long gr_wrap_pthread_spin_trylock(struct gr_thread *self, struct gr_regs *frame)
+{
+	long ret = GR_TAKE(self, GR_OP_SPIN_LOCK, frame->rdi, pthread_spin_trylock, frame->rdi);
+	show(frame->rdi, 0, ret);
+	return ret;
+}
+
+long gr_wrap_pthread_spin_unlock(struct gr_thread *self, struct gr_regs *frame)
+{
+	long ret = GR_GIVE(self, GR_OP_SPIN_UNLOCK, frame->rdi, pthread_spin_unlock, frame->rdi);
+	show(frame->rdi, 1, ret);
+	return ret;
+}

@@ -1,0 +1,127 @@
+// futex and sched_yield: what a program waits with when it has atomics of its own.
+// Runs in: application threads, on the engine's stack.
+// May call: core, log, replay.
+// Owns: the rule which futexes are the C library's own.
+//
+// The loads and stores on a futex's word are no operations, so on replay a thread may find the word as it was later, and
+// not wait, or as it was earlier, and wait once more. Both are followed: an operation that the program leaves out is
+// passed over, and a wait that the demo does not have lasts until everything that comes before the thread's next tick has
+// happened. What a wait ended with, and how many a wake found, is recorded.
+#include <linux/futex.h>
+#include <link.h>
+
+#include "../core/guard.h"
+#include "../core/nolibc.h"
+#include "../core/ops.h"
+#include "../core/page.h"
+#include "../core/panic.h"
+#include "../core/raw.h"
+#include "../replay/gate.h"
+#include "dispatch.h"
+
+// ---------------------------------------------------------------- whose futex it is
+static struct { uint64_t start, end; } own[2]; // the text of the C library and of the loader
+static uint64_t function, function_end;        // syscall(2), which is how programs call futex
+
+static int find_text(struct dl_phdr_info *info, size_t size, void *data)
+{
+	static unsigned found;
+	uint64_t inside[2] = {(uint64_t)gr_real[GR_WRAP_pthread_create], *(uint64_t *)data};
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *p = &info->dlpi_phdr[i];
+		uint64_t start = info->dlpi_addr + p->p_vaddr;
+		for (int which = 0; which < 2 && p->p_type == PT_LOAD && p->p_flags & PF_X; which++)
+			if (inside[which] >= start && inside[which] < start + p->p_memsz && found < 2) {
+				own[found].start = start;
+				own[found++].end = start + p->p_memsz;
+			}
+	}
+	return 0;
+}
+
+void gr_futex_init(void)
+{
+	extern long syscall(long nr, ...);
+	uint64_t loader = (uint64_t)_r_debug.r_brk;
+	dl_iterate_phdr(find_text, &loader);
+	function = (uint64_t)syscall;
+	function_end = function + 64; // it moves seven registers, calls, and looks at the result
+}
+
+static bool is_own(uint64_t pc)
+{
+	if (pc >= function && pc < function_end)
+		return false;
+	return (pc >= own[0].start && pc < own[0].end) || (pc >= own[1].start && pc < own[1].end);
+}
+
+// ---------------------------------------------------------------- futexes that are no operations
+// INVARIANT(free-at-my-turn): who held the library's lock in the recording gave it back before this thread's next
+// operation; so when that is the next tick, it is free here.
+static void internal(struct gr_call *call, bool waits)
+{
+	if (gr_mode == GR_MODE_REPLAY && waits)
+		gr_gate_turn(call->self);
+	else
+		call->result = gr_call_kernel(call);
+}
+
+// ---------------------------------------------------------------- those that are
+static void elastic(struct gr_call *call, enum gr_op op, uint64_t object)
+{
+	struct gr_event ev = {.kind = op, .object = object};
+	struct gr_thread *self = call->self;
+	if (gr_mode == GR_MODE_RECORD) {
+		ev.result = call->result = gr_call_kernel(call);
+		gr_log(self, &ev);
+	} else if (gr_gate_ahead(self, op, object)) {
+		gr_gate_next(self, op, 0, object, &ev);
+		call->result = ev.result;
+	} else if (op != GR_OP_FUTEX_WAKE) {
+		gr_gate_turn(self);
+	}
+}
+
+static void mark_wait(struct gr_call *call)
+{
+	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = call->arg[0], .result = GR_OP_FUTEX_WAIT};
+	uint32_t now;
+	if (gr_mode == GR_MODE_RECORD && gr_peek(&now, call->arg[0], sizeof now) == sizeof now && now == (uint32_t)call->arg[2])
+		gr_log(call->self, &ev);
+}
+
+void gr_futex(struct gr_call *call)
+{
+	bool waits = false, own_lock = is_own(call->frame->rip);
+	switch (call->arg[1] & FUTEX_CMD_MASK) {
+	case FUTEX_WAIT:
+	case FUTEX_WAIT_BITSET:
+		waits = true;
+		own_lock = own_lock && !call->arg[3]; // whether the time was up is told to the program
+		break;
+	case FUTEX_WAKE:
+	case FUTEX_WAKE_BITSET:
+	case FUTEX_REQUEUE:
+	case FUTEX_CMP_REQUEUE:
+		break;
+	default:
+		if (!own_lock)
+			gr_panic(call->self, GR_PANIC_REFUSED,
+				 "futex operation %u, called directly: the kernel itself would change the word",
+				 call->arg[1] & FUTEX_CMD_MASK, 0);
+	}
+	if (own_lock) {
+		internal(call, waits);
+	} else if (waits) {
+		mark_wait(call);
+		elastic(call, GR_OP_FUTEX_WAIT, call->arg[0]);
+	} else {
+		elastic(call, GR_OP_FUTEX_WAKE, call->arg[0]);
+	}
+}
+
+void gr_yield(struct gr_call *call)
+{
+	elastic(call, GR_OP_YIELD, 0);
+}
