@@ -1,6 +1,6 @@
 """The verb `info`: what a demo holds. Needs neither the program nor the machine it was recorded on.
 
-Runs in: a command of its own. May call: gdbrr.demo, imported when the verb runs.
+Runs in: a command of its own. May call: gdbrr.demo and gdbrr.report, imported when the verb runs.
 Owns: the wording of the summary and the keys of its JSON.
 """
 
@@ -20,6 +20,7 @@ from gdbrr.cli.words import number, printable, size
 if TYPE_CHECKING:
     from gdbrr.demo.facts import End
     from gdbrr.demo.reader import Demo
+    from gdbrr.report.waits import Wait
 
 EPILOG = """\
 examples:
@@ -79,6 +80,9 @@ def as_json(demo: Demo) -> dict[str, Any]:
             for t in demo.threads
         ],
         "epochs": [{"start": e.start, "end": e.end, "bytes": e.bytes, "time": e.time} for e in demo.epochs],
+        "waits": [
+            {"thread": w.thread, "what": w.text, "object": w.object, "threads": list(w.holders)} for w in _waits(demo)
+        ],
         "environment": len(demo.manifest["env"]),
         **{key: demo.manifest.get(key) for key in _FROM_MANIFEST},
     }
@@ -114,6 +118,7 @@ def as_text(demo: Demo) -> Iterator[str]:
     yield _row("made by", f"gdbrr {m['gdbrr']}, engine ABI {m['abi']}, demo format {demo.format[0]}.{demo.format[1]}")
     yield _row("events", f"{size(demo.stream_bytes)} before compression")
     yield from _thread_table(demo)
+    yield from _wait_table(demo)
     yield from _object_table(m.get("objects", []))
 
 
@@ -129,6 +134,24 @@ def _thread_table(demo: Demo) -> Iterator[str]:
         line = f"  {thread.index:>6}  {thread.operations:>12,}  {size(thread.bytes):>9}"
         yield line + (f"  {tid:>11}  {parent}" if known else "")
     yield from _and_more(len(demo.threads))
+
+
+def _waits(demo: Demo) -> list[Wait]:
+    """What threads were doing when a signal ended them: a deadlock that somebody lost patience with."""
+    from gdbrr.report import waits
+
+    return waits.at_the_end(demo) if demo.end.kind == "signal" else []
+
+
+def _wait_table(demo: Demo) -> Iterator[str]:
+    rows = _waits(demo)
+    if not rows:
+        return
+    yield ""
+    yield f"  {'thread':>6}  at the end"
+    for row in rows[:_ROWS]:
+        yield f"  {row.thread:>6}  {row.line()}"
+    yield from _and_more(len(rows))
 
 
 def _object_table(objects: list[dict[str, Any]]) -> Iterator[str]:

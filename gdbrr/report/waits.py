@@ -1,0 +1,129 @@
+"""Who waits for whom where a demo ends: what a deadlock looks like.
+
+Runs in: commands outside GDB. May call: abi, demo, config.
+Owns: the wording of one thread's state at the end.
+"""
+
+from __future__ import annotations
+
+import bisect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from gdbrr.abi import lib
+from gdbrr.config import tables
+
+if TYPE_CHECKING:
+    from gdbrr.demo.events import Event
+    from gdbrr.demo.reader import Demo
+
+_NAMES = {
+    lib.GR_OP_MUTEX_LOCK: "a mutex",
+    lib.GR_OP_RWLOCK_READ: "a read-write lock, to read",
+    lib.GR_OP_RWLOCK_WRITE: "a read-write lock, to write",
+    lib.GR_OP_SPIN_LOCK: "a spinlock",
+    lib.GR_OP_SEM_WAIT: "a semaphore",
+    lib.GR_OP_ONCE: "what happens once",
+    lib.GR_OP_FUTEX_WAIT: "a futex",
+}
+_TAKE = {
+    lib.GR_OP_MUTEX_LOCK,
+    lib.GR_OP_MUTEX_TRYLOCK,
+    lib.GR_OP_RWLOCK_READ,
+    lib.GR_OP_RWLOCK_WRITE,
+    lib.GR_OP_SPIN_LOCK,
+}
+_GIVE = {lib.GR_OP_MUTEX_UNLOCK, lib.GR_OP_RWLOCK_UNLOCK, lib.GR_OP_SPIN_UNLOCK}
+_OWNER_DIED = 130
+
+
+@dataclass(frozen=True)
+class Wait:
+    """What one thread was in the middle of."""
+
+    thread: int
+    text: str
+    object: int
+    holders: tuple[int, ...]
+    """Threads that have what it waits for, or the thread it wants to join."""
+
+    def line(self) -> str:
+        held = ", ".join(f"thread {holder}" for holder in self.holders)
+        return f"{self.text}{f': {held}' if held else ''}"
+
+
+class _State:
+    """What is held by whom, event by event."""
+
+    def __init__(self) -> None:
+        self.last: dict[int, Event] = {}
+        self.held: dict[int, list[int]] = {}
+        self.stacks: dict[int, int] = {}
+        self._mutex: dict[int, int] = {}
+        self._making: dict[int, int] = {}
+
+    def see(self, event: Event) -> None:
+        thread, kind = event.thread, event.kind
+        before = self.last.get(thread)
+        if kind in _TAKE and event.result in (0, _OWNER_DIED):
+            self._take(event.object, thread)
+        elif kind in _GIVE:
+            self._give(event.object, thread)
+        elif (kind == lib.GR_OP_FAILED and before and before.kind in _GIVE) or (
+            kind == lib.GR_OP_ONCE and event.result
+        ):
+            self._take(event.object, thread)
+        elif kind in (lib.GR_OP_ONCE_DONE, lib.GR_OP_ONCE_ABORT):
+            self._give(event.object, thread)
+        elif kind == lib.GR_OP_COND_WAIT:
+            self._mutex[thread] = event.result
+            self._give(event.result, thread)
+        elif kind == lib.GR_OP_COND_WOKEN and thread in self._mutex:
+            self._take(self._mutex.pop(thread), thread)
+        elif kind == lib.GR_OP_CREATE:
+            self._making[thread] = event.object
+        elif kind == lib.GR_OP_SYS_START and event.object and thread in self._making:
+            self.stacks[self._making.pop(thread)] = event.object
+        self.last[thread] = event
+
+    def _take(self, thing: int, thread: int) -> None:
+        self.held.setdefault(thing, []).append(thread)
+
+    def _give(self, thing: int, thread: int) -> None:
+        holders = self.held.get(thing, [])
+        if thread in holders:
+            holders.remove(thread)
+
+    def thread_at(self, address: int) -> tuple[int, ...]:
+        """The thread whose stack holds its descriptor at ADDRESS."""
+        bases = sorted(self.stacks)
+        place = bisect.bisect_right(bases, address)
+        return (self.stacks[bases[place - 1]],) if place else ()
+
+
+def at_the_end(demo: Demo) -> list[Wait]:
+    """One row for each thread that had not ended, in the order of threads."""
+    state = _State()
+    for event in demo.events():
+        state.see(event)
+    rows = (_row(thread, event, state) for thread, event in sorted(state.last.items()))
+    return [row for row in rows if row]
+
+
+def _row(thread: int, event: Event, state: _State) -> Wait | None:
+    kind, thing = event.kind, event.object
+    if kind == lib.GR_OP_EXIT:
+        return None
+    if kind == lib.GR_OP_BLOCK and event.result == lib.GR_OP_JOIN:
+        return Wait(thread, "waits for the end of a thread", thing, state.thread_at(thing))
+    if kind == lib.GR_OP_BLOCK:
+        holders = tuple(dict.fromkeys(state.held.get(thing, ())))
+        return Wait(thread, f"waits for {_NAMES.get(event.result, 'an object')} at {thing:#x}", thing, holders)
+    if kind == lib.GR_OP_COND_WAIT:
+        return Wait(thread, f"waits for the condition variable at {thing:#x}", thing, ())
+    if kind == lib.GR_OP_BARRIER_ARRIVE:
+        return Wait(thread, f"waits at the barrier at {thing:#x}", thing, ())
+    if kind == lib.GR_OP_SYS_START:
+        calls = {call.nr: call.name for call in tables.syscalls()}
+        return Wait(thread, f"is in the system call {calls.get(event.nr - 1, event.nr - 1)}", 0, ())
+    return Wait(thread, "runs", 0, ())
