@@ -17,6 +17,7 @@ from harness import BUILD, ROOT
 
 SOURCES = ROOT / "tests" / "programs"
 FLAGS = ("-g", "-O0", "-pthread", "-Wall", "-Wextra", "-Werror")
+CXX_FLAGS = (*FLAGS, "-std=c++20")
 COMPILE_LIMIT = 120.0
 
 
@@ -35,8 +36,8 @@ def find(name: str, sources: Path = SOURCES) -> Path:
 def build(name: str, flags: Sequence[str] = (), sources: Path = SOURCES, out: Path = BUILD / "tests") -> Path:
     """The executable of tests/programs/NAME.c(c), compiled with FLAGS behind the usual ones."""
     source = find(name, sources)
-    compiler = "g++" if source.suffix == ".cc" else "gcc"
-    options = [*FLAGS, *flags]
+    compiler, usual = ("g++", CXX_FLAGS) if source.suffix == ".cc" else ("gcc", FLAGS)
+    options = [*usual, *flags]
     program = out / f"{name}-{fingerprint(source, [compiler, *options])}" / name
     if program.exists():
         return program
@@ -44,7 +45,7 @@ def build(name: str, flags: Sequence[str] = (), sources: Path = SOURCES, out: Pa
     handle, fresh = tempfile.mkstemp(dir=program.parent)
     os.close(handle)
     # Libraries named in FLAGS must stand behind the source. The rename makes a race between workers harmless.
-    command = [compiler, *FLAGS, "-o", fresh, str(source), *flags]
+    command = [compiler, *usual, "-o", fresh, str(source), *flags]
     result = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=COMPILE_LIMIT, check=False
     )

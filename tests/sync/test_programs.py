@@ -1,0 +1,58 @@
+"""Every program about threads replays as it was recorded: output and exit status.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay.
+Owns: which programs need arguments, which do not end by themselves.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.run import run
+
+from .conftest import build, names, record, replay
+
+# They have tests of their own.
+APART = {"sync_deadlock", "sync_cancel_compute", "sync_ends"}
+ENDS = {"exit": 5, "_exit": 6, "quick_exit": 7, "abort": 134, "crash": 139}
+RECORDINGS, REPLAYS = 2, 2
+
+pytestmark = pytest.mark.limit(300)
+
+
+@pytest.mark.needs("g++")
+@pytest.mark.parametrize("name", [name for name in names() if name not in APART])
+def test_replays_as_recorded(name: str, tmp_path: Path) -> None:
+    program = build(name)
+    for number in range(RECORDINGS):
+        demo = tmp_path / f"{number}.demo"
+        first = record(program, demo).expect(0)
+        for _ in range(REPLAYS):
+            assert replay(demo).expect(0).out == first.out
+
+
+@pytest.mark.parametrize("how", ENDS)
+def test_end_while_others_run(how: str, tmp_path: Path) -> None:
+    for number in range(RECORDINGS):
+        demo = tmp_path / f"{number}.demo"
+        first = record(build("sync_ends"), demo, how).expect(ENDS[how])
+        for _ in range(REPLAYS):
+            assert replay(demo).expect(ENDS[how]).out == first.out
+
+
+@pytest.mark.needs("g++")
+def test_programs_differ_from_run_to_run() -> None:
+    """Or their replays would prove nothing. What is the same twice may be so by chance, most are not."""
+    several = [name for name in names() if name not in APART]
+    same = [name for name in several if len({run(build(name)).expect(0).out for _ in range(4)}) == 1]
+    assert len(several) >= 40
+    assert len(same) <= len(several) // 8, same
+
+
+def test_asynchronous_cancellation_of_a_computation_is_refused(tmp_path: Path) -> None:
+    result = record(build("sync_cancel_compute"), tmp_path / "x.demo")
+    assert result.status != 0
+    assert "PTHREAD_CANCEL_ASYNCHRONOUS" in result.err
+    assert not (tmp_path / "x.demo").exists()
