@@ -245,7 +245,8 @@ void gr_gate_turn(struct gr_thread *self)
 		self->turns = 0;
 	self->turn_ops = self->pub.ops;
 	if (self->turns++ == TURNS_MAX)
-		gr_panic(self, GR_PANIC_DESYNC, "it waits for something that no other thread does before tick %u",
+		gr_panic(self, GR_PANIC_DESYNC, "it waits for something that no other thread does before tick %u; the order of a program's own atomics is not in"
+			 " a parallel recording",
 			 gr_replay.tick, 0);
 	await_turn(self, self->left ? LOOK : BEHIND);
 }

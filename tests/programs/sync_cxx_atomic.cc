@@ -29,8 +29,8 @@ static void work(int me)
 		turn++;
 		turn.notify_all();
 		meeting.arrive_and_wait();
-		places.acquire();
 		work_a_little();
+		places.acquire(); // no operation inside: the order of atomics is not recorded
 		places.release();
 		one.acquire();
 		one.release();

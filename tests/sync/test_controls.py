@@ -95,3 +95,15 @@ def test_waits_of_the_program_itself_may_be_missing(name: str, tmp_path: Path) -
     demo, out = recorded(name, tmp_path)
     change = dropped(lib.GR_OP_BLOCK, lib.GR_OP_YIELD)
     assert replay(alter(demo, tmp_path / "altered.demo", change)).expect(0).out == out
+
+
+def test_race_of_the_programs_own_atomics_is_reported_or_harmless(tmp_path: Path) -> None:
+    """Who took a lock of the program's own first is in no operation: a replay says so, and never hangs."""
+    for number in range(4):
+        demo = tmp_path / f"{number}.demo"
+        first = record(build("race_futex"), demo).expect(0)
+        result = replay(demo)
+        if result.status == EXIT_DESYNC:
+            assert "desynchronised at tick" in result.err
+        else:
+            assert (result.status, result.out) == (0, first.out)

@@ -73,3 +73,17 @@ def test_search_runs_through_sections(program: Path, tmp_path: Path) -> None:
             if len(values) == 6:
                 break
     assert values == [36, 35, 34, 33, 32, 31]
+
+
+def test_it_goes_on_inside_of_the_loader(tmp_path: Path) -> None:
+    """The loader's own locks are taken by the library and hold kernel ids, which differ from copy to copy."""
+    program = build("sync_dlopen", "-no-pie", "-ldl")
+    where = symbols(program)
+    demo = tmp_path / "x.demo"
+    record(program, demo, options=("--set", "epochs.ticks=16", "--set", "limits.checkpoints=6")).expect(0)
+    with open_demo(demo) as timeline:
+        for checkpoint in timeline.checkpoints[:]:
+            assert checkpoint <= timeline.end.tick
+        seen = [word(timeline.seek(Moment(tick)), where["loaded"]) for tick in range(40, timeline.end.tick, 37)]
+        assert seen == sorted(seen)
+        assert word(timeline.seek(timeline.end), where["loaded"]) == 16
