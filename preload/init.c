@@ -1,6 +1,6 @@
 // The constructor: the engine finds its pages, sets itself up under the program, and opens the first operation.
 // Runs in: the main thread, before every other constructor (-z initfirst).
-// May call: everything below; dlvsym once.
+// May call: everything below; dlvsym through it.
 // Owns: the order in which the parts come up.
 #include <elf.h>
 #include <linux/auxvec.h>
@@ -9,6 +9,7 @@
 #include <signal.h>
 
 #include "ckpt/ckpt.h"
+#include "ckpt/wake.h"
 #include "core/guard.h"
 #include "core/nolibc.h"
 #include "core/ops.h"
@@ -158,6 +159,9 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_stack_init((uint64_t)self->ctid - self->fs_base);
 	gr_clone_init();
 	gr_futex_init();
+	// INVARIANT(same-lookups): the loader counts the symbols it looks up, in memory that digests see, so a recording and
+	// its replay ask for the same ones.
+	gr_wake_init();
 	gr_cancel_init(self->fs_base);
 	gr_fault_init();
 	gr_gate_on_command = on_command;

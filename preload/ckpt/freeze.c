@@ -31,7 +31,6 @@ static void die_with_controller(void)
 void gr_ckpt_init(void)
 {
 	die_with_controller();
-	gr_wake_init();
 	gr_park_init(gr_wake_remade);
 }
 

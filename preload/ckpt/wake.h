@@ -6,7 +6,7 @@
 
 #include "../core/thread.h"
 
-// In the constructor of a replay.
+// In the constructor. While recording nobody is woken, but the loader counts who asks it for a symbol.
 void gr_wake_init(void);
 
 // Makes every thread again; the calling task becomes the main thread. Does not return.
