@@ -37,7 +37,7 @@ class Oracle:
             stdio = (nothing.fileno(),) * 3
             replay = replays.start(demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, stdio=stdio)
         try:
-            worker = Worker(replay.control, replay.slot)
+            worker = Worker(replay.control, replay.slot, demo)
             worker.finish()
             worker.slot.raw.flags |= lib.GR_SLOT_TRACE
             for tick in range(demo.ticks):
