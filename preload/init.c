@@ -159,8 +159,8 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_stack_init((uint64_t)self->ctid - self->fs_base);
 	gr_clone_init();
 	gr_futex_init();
-	// INVARIANT(same-lookups): the loader counts the symbols it looks up, in memory that digests see, so a recording and
-	// its replay ask for the same ones.
+	// INVARIANT(same-lookups): a recording and its replay call the same functions of the loader. It counts the symbols it
+	// looks up, in memory that digests see, and leaves its work in vector registers, which they see too.
 	gr_wake_init();
 	gr_cancel_init(self->fs_base);
 	gr_fault_init();

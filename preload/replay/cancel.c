@@ -104,7 +104,7 @@ void gr_cancel_init(uint64_t fs_base)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	disabled = changed(fs_base);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
-	// A replay has no kick, but calls this too, because of what it leaves in vector registers.
+	// A replay needs no kick, but see INVARIANT(same-lookups).
 	dl_iterate_phdr(find_libc, gr_real[GR_WRAP_pthread_create]);
 	if (gr_ctl->mode == GR_MODE_RECORD)
 		GR_RAW(SYS_rt_sigaction, KICK, &action, 0, 8);

@@ -55,6 +55,7 @@ def test_there_are_enough_programs() -> None:
 @pytest.mark.limit(900)
 @pytest.mark.parametrize("name", commands.installed())
 def test_a_replay_has_the_state_of_the_recording(name: str, tmp_path: Path) -> None:
+    """INVARIANT(same-lookups), among others: the first digests come right behind the constructor."""
     commands.prepare(tmp_path)
     words = [word.replace("{here}", str(tmp_path)).replace("{root}", str(ROOT)) for word in commands.COMMANDS[name]]
     demo = tmp_path / "x.demo"
