@@ -18,7 +18,7 @@
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "descriptor.h"
-#include "input.h"
+#include "fd/input.h"
 
 long gr_call_kernel(const struct gr_call *call)
 {

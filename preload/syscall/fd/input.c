@@ -6,9 +6,9 @@
 
 #include <sys/stat.h>
 
-#include "../core/nolibc.h"
-#include "../core/page.h"
-#include "../core/raw.h"
+#include "../../core/nolibc.h"
+#include "../../core/page.h"
+#include "../../core/raw.h"
 
 #define KNOWN 4096 // a power of two
 #define NANO 1000000000ULL
