@@ -122,10 +122,12 @@ size_t gr_peek(void *dst, uint64_t src, size_t n)
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }
 
+// INVARIANT(high-bits-count): callers fold the result to 32 bits by `hash ^ hash >> 32`. A shift by 32 here would be undone
+// by that, and the upper half of the last word would not be in the check at all.
 uint64_t gr_hash_word(uint64_t hash, uint64_t word)
 {
 	hash = (hash ^ word) * 0xff51afd7ed558ccd;
-	return hash ^ hash >> 32;
+	return hash ^ hash >> 29;
 }
 
 uint64_t gr_hash(uint64_t hash, const void *data, size_t n)

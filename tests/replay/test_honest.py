@@ -169,6 +169,21 @@ def test_output_that_differs_is_soft(tmp_path: Path) -> None:
         assert (event.kind, event.nr) == (lib.GR_OP_SYS_START, WRITE + 1)
 
 
+@pytest.mark.parametrize("length", [1, 4, 5, 7, 8, 9, 15, 16, 17, 60])
+def test_every_byte_of_the_output_counts(length: int, tmp_path: Path) -> None:
+    """INVARIANT(high-bits-count): also those that end up in the upper half of the hash's last word."""
+    text = bytearray(b"a" * length)
+    (tmp_path / "in.txt").write_bytes(text)
+    demo, _ = recorded(tmp_path, "--set", "file=native", programs.build("honest_lines"), "in.txt")
+    for at in {0, length // 2, length - 1}:
+        text[at] ^= 1
+        (tmp_path / "in.txt").write_bytes(text)
+        assert gdbrr("replay", "--soft-ok", "--quiet", "--json", demo).out.count('"verdict": "soft"') == 1, at
+        text[at] ^= 1
+    (tmp_path / "in.txt").write_bytes(text)
+    assert report(demo, 0)["verdict"] == "synchronised"
+
+
 def test_soft_ok_gives_the_programs_status(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("one\n")
     demo, _ = recorded(tmp_path, "--set", "file=native", programs.build("honest_lines"), "in.txt", "4")
