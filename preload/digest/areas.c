@@ -146,3 +146,19 @@ uint64_t gr_areas_present(const struct gr_area *area, uint64_t start, unsigned c
 	}
 	return bits;
 }
+
+// PAGEMAP_SCAN (Linux 6.7) passes over page tables that are not there; where it is missing, every page is asked for.
+uint64_t gr_areas_skip(const struct gr_area *area, uint64_t start)
+{
+	struct { uint64_t start, end, categories; } found = {0};
+	struct {
+		uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, inverted, mask, any_of, ret;
+	} scan = {
+		.size = sizeof scan, .start = start, .end = area->end, .vec = (uint64_t)&found, .vec_len = 1,
+		.any_of = 1 << 3 | 1 << 4, .ret = 1 << 3 | 1 << 4, // present, swapped out
+	};
+	if (area->file)
+		return start;
+	long n = GR_RAW(SYS_ioctl, pagemap, 0xc0606610, &scan);
+	return GR_IS_ERR(n) ? start : n == 0 ? area->end : found.start;
+}

@@ -34,5 +34,8 @@ bool gr_areas_next(const char **at, struct gr_area *ret);
 // memory is zero.
 uint64_t gr_areas_present(const struct gr_area *area, uint64_t start, unsigned count);
 
+// The first page from `start` on that may have contents, or the area's end: a heap is gigabytes of addresses.
+uint64_t gr_areas_skip(const struct gr_area *area, uint64_t start);
+
 // Closes what gr_areas_read has opened. INVARIANT(no-descriptor-stays): between the two the program does not run.
 void gr_areas_done(void);

@@ -95,6 +95,10 @@ static void add_area(struct out *out, const struct gr_area *area, uint64_t start
 		uint64_t end = first + GR_DIGEST_PAGES * GR_PAGE;
 		end = end < area->end ? end : area->end;
 		uint64_t present = gr_areas_present(area, start, (end - start) / GR_PAGE);
+		if (!present) {
+			start = gr_areas_skip(area, end);
+			continue;
+		}
 		for (uint64_t addr = start; present; addr += GR_PAGE, present >>= 1) {
 			uint32_t hash = present & 1 ? hash_page(addr, area->file) : 0;
 			if (!hash)
