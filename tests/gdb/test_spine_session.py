@@ -7,31 +7,14 @@ Owns: the session that has to work from the first day on.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
-from harness import ROOT, programs
-from harness.run import run
+from harness import programs
+
+from .session import EPOCH_TICKS, session
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
-
-EPOCH_TICKS = 16
-
-
-def session(program: Path, *commands: str) -> str:
-    words = ["gdb", "-nx", "-batch"]
-    for command in (
-        "set pagination off",
-        "set confirm off",
-        "set width 0",
-        f"source {ROOT / 'gdbinit.py'}",
-        f"set gdbrr epoch-ticks {EPOCH_TICKS}",
-        f"file {program}",
-        *commands,
-    ):
-        words += ["-ex", command]
-    return run(*words, limit=120).expect(0).out
 
 
 def values(text: str, name: str) -> list[int]:
@@ -44,18 +27,18 @@ def test_from_a_breakpoint_back_to_the_last_write() -> None:
         "break puts_total",
         "rr-start",
         "rr-when",
-        "printf \"AT_END total = %ld turns = %ld\\n\", total, turns",
+        'printf "AT_END total = %ld turns = %ld\\n", total, turns',
         "watch total",
         "reverse-continue",
         "rr-when",
-        "printf \"BEFORE total = %ld turns = %ld\\n\", total, turns",
+        'printf "BEFORE total = %ld turns = %ld\\n", total, turns',
         "info line",
         "rr-back",
         "rr-when",
-        "printf \"EPOCH turns = %ld\\n\", turns",
+        'printf "EPOCH turns = %ld\\n", turns',
         "delete",
         "rr-goto end",
-        "printf \"AGAIN total = %ld turns = %ld\\n\", total, turns",
+        'printf "AGAIN total = %ld turns = %ld\\n", total, turns',
     )
     words = ("AT_END", "AGAIN", "BEFORE")
     end, again, before = (re.search(rf"{word} total = (\d+) turns = (\d+)", out) for word in words)

@@ -89,7 +89,13 @@ def documented(session: Any, args: Namespace) -> None:
 def test_help_is_sentence_usage_arguments_details() -> None:
     rr_command("rr-x", args=(arg("COUNT", int, 1, "how many"), option("-w", "EXPR", "what")))(documented)
     assert commands()[0].help() == (
-        "Do it.\nUsage: rr-x [-w EXPR] [COUNT]\n\n  COUNT    how many\n  -w EXPR  what\n\nSlowly."
+        "Do it.\n"
+        "Usage: rr-x [-w EXPR] [COUNT]\n"
+        "\n"
+        "  COUNT    how many\n"
+        "  -w EXPR  what\n"
+        "\n"
+        "Slowly."
     )
 
 

@@ -51,7 +51,9 @@ def test_without_root_one_line_says_what_is_missing(machine: Machine) -> None:
     machine.command("sudo", "exit 1")
     machine.command("apt-get", "")
     result = machine.setup().expect(1)
-    assert result.err == ("gdbrr: missing on this machine: gdb gdbserver. As root: apt-get install gdb gdbserver\n")
+    assert result.err == (
+        "gdbrr: missing on this machine: gdb gdbserver. As root: apt-get install gdb gdbserver\n"
+    )
     assert not any(call.startswith("apt-get") for call in machine.calls.read_text().splitlines())
 
 
