@@ -17,7 +17,7 @@ from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import PointTable, Span, Target, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Hit, Leaf, Moment, Point, Progress, Timeline
+from gdbrr.timeline.model import Hit, Leaf, Moment, Point, Progress, Timeline, as_recorded
 
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
@@ -87,7 +87,8 @@ class Navigator:
         if view is None or (view.in_engine and not view.trapped):
             return Moment(min(leaf.tick, timeline.end.tick))
         tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
-        return timeline.locate(tick, view.index, debuggee.registers(tid), progress)
+        regs = as_recorded(debuggee.registers(tid), [*debuggee.views().values()])
+        return timeline.locate(tick, view.index, regs, progress)
 
     def span(self) -> Span:
         timeline = self._timeline()

@@ -93,6 +93,12 @@ class ThreadView:
     tick: int | None
 
 
+def as_recorded(regs: dict[str, int], views: Sequence[ThreadView]) -> dict[str, int]:
+    """REGS of a process with these threads as they were in the recording: kernel ids differ in each process."""
+    ids = {view.tid: view.recorded_tid for view in views if view.recorded_tid}
+    return {name: ids.get(value, value) for name, value in regs.items()}
+
+
 @dataclass(frozen=True)
 class Epoch:
     index: int
@@ -151,7 +157,7 @@ class Timeline(Protocol):
         ...
 
     def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None = None) -> Moment:
-        """The moment of a thread that was stopped with these registers in the segment of `tick`."""
+        """The moment of a thread that was stopped with these registers, as_recorded, in the segment of `tick`."""
         ...
 
     def close(self) -> None: ...

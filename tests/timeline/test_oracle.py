@@ -12,7 +12,7 @@ from gdbrr.abi import lib
 from gdbrr.ctl import threads
 from gdbrr.demo.reader import Demo
 from gdbrr.launch import replay as replays
-from gdbrr.timeline.model import Moment
+from gdbrr.timeline.model import Moment, as_recorded
 from gdbrr.timeline.timeline import open_demo
 from gdbrr.timeline.worker import Worker
 
@@ -100,7 +100,9 @@ def test_seeking_and_stepping_back_agree_with_a_run_forward(moments_demo: Path, 
             shown = standing(leaf)
             if moment.pc is not None:
                 assert shown["rip"] == moment.pc
-                assert timeline.locate(moment.tick, leaf.thread, shown).tick == moment.tick
+                found = timeline.locate(moment.tick, leaf.thread, as_recorded(shown, leaf.threads()))
+                assert (found.tick, found.pc) == (moment.tick, moment.pc)
+                assert found.nth <= moment.nth
             low = oracle.counters[moment.tick]
             high = oracle.counters[min(moment.tick + 1, len(oracle.counters) - 1)]
             assert low <= word(leaf, counter) <= (high if moment.pc is not None else low)

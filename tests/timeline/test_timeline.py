@@ -8,10 +8,13 @@ import pytest
 
 from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind
+from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind, as_recorded
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 
 from .conftest import Program, chain, children, recorded, standing, word
+
+MPROTECT = 10
+
 
 # ---------------------------------------------------------------- seeking
 
@@ -301,6 +304,28 @@ def test_locate_finds_the_moment_of_registers(timeline: DemoTimeline, counter: P
         leaf = timeline.seek(hit.moment)
         assert timeline.locate(hit.moment.tick, hit.thread, standing(leaf)) == hit.moment
         leaf.drop()
+
+
+def test_locate_does_not_mind_kernel_ids(timeline: DemoTimeline) -> None:
+    """INVARIANT(ids-do-not-count): pthread_create takes a mutex, whose owner is an id that differs in every process."""
+    mine = list(timeline.demo.events(thread=0))
+    place = max(
+        place for place, event in enumerate(mine) if event.nr == MPROTECT + 1 and event.kind == lib.GR_OP_SYS_END
+    )
+    tick = mine[place].tick
+    moment = timeline.previous(Moment(mine[place + 1].tick))
+    held = 0
+    while held < 3 and moment and moment.pc is not None and moment.tick == tick:
+        leaf = timeline.seek(moment)
+        regs, views = standing(leaf), leaf.threads()
+        leaf.drop()
+        if {view.tid for view in views} & set(regs.values()):
+            held += 1
+            assert timeline.locate(tick, 0, as_recorded(regs, views)).pc == moment.pc
+            with pytest.raises(GdbrrError, match="these registers"):
+                timeline.locate(tick, 0, regs)
+        moment = timeline.previous(moment)
+    assert held
 
 
 def test_locate_refuses_what_never_was(timeline: DemoTimeline, counter: Point) -> None:
