@@ -13,13 +13,13 @@
 #define GR_FD_DATA 1001
 
 // The engine's own address space. Nothing of the program is ever mapped here, nothing of the engine elsewhere.
-#define GR_ZONE 0x280000000000
+#define GR_ZONE 0x200000000000
+#define GR_WINDOW_ADDR 0x200000000000  // syscall/memory/memory.h: for each thread block
+#define GR_ROOM_ADDR 0x240000000000    // so are these
 #define GR_CTL_ADDR 0x280000000000
 #define GR_THREADS_ADDR 0x281000000000
 #define GR_DATA_ADDR 0x282000000000
-#define GR_WINDOW_ADDR 0x290000000000  // syscall/memory/memory.h: these three for each thread block
-#define GR_ROOM_ADDR 0x294000000000
-#define GR_SHARE_ADDR 0x298000000000
+#define GR_SHARE_ADDR 0x298000000000   // syscall/memory/memory.h: for each thread block
 #define GR_WORK_ADDR 0x299000000000    // digest/areas.h
 #define GR_SCRATCH_ADDR 0x29a000000000 // signal/loop.c: for each thread block
 #define GR_ORIGIN_ADDR 0x29e000000000  // signal/origin.c

@@ -6,7 +6,7 @@
 
 #include "../call.h"
 
-// One window per thread block, above the log's or image's mapping: for looking at files that are being mapped.
+// One window per thread block: for looking at files that are being mapped.
 #define GR_WINDOW_SIZE 0x100000000
 // One room per thread block: its list of pieces, its list of buffers, then the bytes of both buffers and stores.
 #define GR_ROOM_SIZE 0x100000000
@@ -15,6 +15,8 @@
 // One shared area per thread block, for what a child reports to the thread that made it.
 #define GR_SHARE_SIZE 0x4000000
 
+_Static_assert(GR_WINDOW_ADDR + GR_LIVE_THREADS * GR_WINDOW_SIZE <= GR_ROOM_ADDR, "zone layout");
+_Static_assert(GR_ROOM_ADDR + GR_LIVE_THREADS * GR_ROOM_SIZE <= GR_CTL_ADDR, "zone layout");
 _Static_assert(GR_SHARE_ADDR + GR_LIVE_THREADS * (uint64_t)GR_SHARE_SIZE <= GR_WORK_ADDR, "zone layout");
 
 // The room's bytes, `need` of them; 0 when there is no such room.
