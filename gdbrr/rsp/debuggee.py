@@ -28,6 +28,7 @@ Wait = Callable[[Upstream], Stop]
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _SYSCALL = b"\x0f\x05"
 _JUMP = 0xE9
+_SI_TIMER = -2
 _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
 the end of the launcher's helper orphans the process group."""
@@ -291,10 +292,20 @@ class Debuggee:
         self.upstream.resume(words)
         stop = self._wait(self.upstream)
         self.upstream.forget_selection()
+        while b";s" not in words and self._is_engines_timer(stop):
+            self.upstream.resume(self._passing(stop))
+            stop = self._wait(self.upstream)
+            self.upstream.forget_selection()
         if stop.ended:
             self.upstream.pid = 0
             self.upstream.inserted.clear()
         return stop
+
+    def _is_engines_timer(self, stop: Stop) -> bool:
+        """While recording, a thread that holds a signal in a loop is looked at by a timer, whose SIGTRAP is no stop."""
+        if self.live is None or stop.ended or stop.signal != SIGNAL_TRAP or stop.reasons:
+            return False
+        return self.upstream.signal_code(stop.tid) == _SI_TIMER
 
     def _passing(self, stop: Stop) -> bytes:
         return b"vCont;" + self._verb("c", None, [(stop.tid, stop.signal)])

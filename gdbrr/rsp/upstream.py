@@ -292,6 +292,11 @@ class Upstream:
             if reply[:1] == b"l":
                 return out
 
+    def signal_code(self, tid: int) -> int:
+        """si_code of the signal that thread TID has stopped with."""
+        self.select_thread(tid)
+        return int.from_bytes(self.transfer("siginfo", b"")[8:12], "little", signed=True)
+
     def sync_points(self, wanted: set[tuple[int, int, int]]) -> None:
         """Insert and remove breakpoints until they are the WANTED ones."""
         for held in sorted(self.inserted - wanted):

@@ -45,3 +45,24 @@ def test_back_through_nested_handlers(tmp_path: Path) -> None:
     assert frames[:2] == ["on_alarm", "signal handler called"] and frames[-1] == "main", result.out
     assert "does not exist" not in result.out + result.err
     assert re.search(r"^\w+ \+ \d+ in section \.text of .*libc", result.out, re.MULTILINE), result.out
+
+
+def test_the_engines_timer_is_no_stop(tmp_path: Path) -> None:
+    """A signal in a loop is delivered by a timer of the engine, which GDB shall not see, nor the user."""
+    words = ["gdb", "-nx", "-batch"]
+    for command in (
+        "set pagination off",
+        "set confirm off",
+        f"source {ROOT / 'gdbinit.py'}",
+        f"file {programs.build('signal_loop')}",
+        "set args register",
+        "break main",
+        "rr-start",
+        "delete",
+        "continue",
+        "rr-when",
+    ):
+        words += ["-ex", command]
+    result = run(*words, limit=120).expect(0)
+    assert "SIGTRAP" not in result.out, result.out
+    assert re.search(r"^tick \d+ of \d+ \(100%\)", result.out, re.MULTILINE), result.out
