@@ -146,12 +146,12 @@ class RecordedProcess:
         # In the middle of an operation there is no moment: the timeline ends at the last one that is recorded.
         stop = None if view.in_engine else (view.index, regs)
         # Recorded by this process a moment ago: there is nobody else to trust.
-        return open_demo(self._recording.snapshot(), trust=True, stop=stop)
+        return open_demo(self._recording.snapshot(), trust=True, stop=stop, progress=progress)
 
     def timeline_finished(self, progress: Progress | None = None) -> Timeline:
         from gdbrr.timeline.timeline import open_demo
 
-        return open_demo(self._recording.snapshot(), trust=True)
+        return open_demo(self._recording.snapshot(), trust=True, progress=progress)
 
     def save(self, path: str) -> None:
         self._recording.save(Path(path))

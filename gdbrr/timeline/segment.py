@@ -91,7 +91,8 @@ class Segments:
         worker = self._checkpoints.worker_at(tick, progress)
         try:
             pc = regs["rip"]
-            state = worker.run_segment(tick, self._order.ticks, [Armed(pc, 1, lib.GR_POINT_EXEC, tick, 1)], regs)
+            armed = Armed(pc, 1, lib.GR_POINT_EXEC, tick, 1)
+            state = worker.run_segment(tick, self._order.ticks, [armed], regs, progress)
             hits = worker.slot.hits()
             if state != lib.GR_S_TRAPPED or not hits:
                 raise GdbrrError(
@@ -154,7 +155,7 @@ class Segments:
             # One trace is made at a time, so the knob is ours for as long as it takes.
             knobs[_knob()] = min(limit, at_most or limit)
             worker.slot.raw.flags |= lib.GR_SLOT_TRACE
-            state = worker.run_segment(tick, self._order.ticks)
+            state = worker.run_segment(tick, self._order.ticks, progress=progress)
             pcs, whole = worker.control.trace(worker.slot)
             if state == lib.GR_S_TRAPPED or not whole:
                 return None

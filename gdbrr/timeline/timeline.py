@@ -29,11 +29,13 @@ Stop = tuple[int, dict[str, int]]
 """Where a recording that still goes on stands: thread index and registers."""
 
 
-def open_demo(path: Path | str, *, trust: bool = False, stop: Stop | None = None) -> DemoTimeline:
+def open_demo(
+    path: Path | str, *, trust: bool = False, stop: Stop | None = None, progress: Progress | None = None
+) -> DemoTimeline:
     """Open a demo for going back and forth in it. Its end is its last operation, or STOP."""
     demo = Demo.open(path)
     try:
-        return DemoTimeline(demo, trust, stop)
+        return DemoTimeline(demo, trust, stop, progress)
     except BaseException:
         demo.close()
         raise
@@ -42,7 +44,9 @@ def open_demo(path: Path | str, *, trust: bool = False, stop: Stop | None = None
 class DemoTimeline:
     """Implements model.Timeline over the processes of one replay."""
 
-    def __init__(self, demo: Demo, trust: bool = False, stop: Stop | None = None) -> None:
+    def __init__(
+        self, demo: Demo, trust: bool = False, stop: Stop | None = None, progress: Progress | None = None
+    ) -> None:
         self.demo = demo
         self._leaves: set[DemoLeaf] = set()
         self.soft: Soft | None = None
@@ -65,7 +69,7 @@ class DemoTimeline:
             self._search = Search(self._checkpoints, self._order, self._segments)
             self._end = Moment(demo.ticks)
             if stop:
-                self._end = self._segments.locate(demo.ticks, *stop, None)
+                self._end = self._segments.locate(demo.ticks, *stop, progress)
         except BaseException:
             self.close()
             raise
@@ -113,7 +117,8 @@ class DemoTimeline:
         try:
             if moment.pc is not None:
                 armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, moment.nth)
-                if worker.run_segment(moment.tick, self._order.ticks, [armed]) != lib.GR_S_TRAPPED:
+                state = worker.run_segment(moment.tick, self._order.ticks, [armed], progress=progress)
+                if state != lib.GR_S_TRAPPED:
                     raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
         except BaseException:
             worker.drop()

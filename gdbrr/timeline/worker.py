@@ -172,10 +172,15 @@ class Worker(Process):
         return self.finish(progress, what, stop_tick)
 
     def run_segment(
-        self, tick: int, ticks: int, points: Sequence[Armed] = (), match: dict[str, int] | None = None
+        self,
+        tick: int,
+        ticks: int,
+        points: Sequence[Armed] = (),
+        match: dict[str, int] | None = None,
+        progress: Progress | None = None,
     ) -> int:
         """Run the segment of TICK, in front of which this worker stands; behind the last of TICKS there is the tail."""
-        return self.run(FOREVER if tick >= ticks else tick + 1, points, match)
+        return self.run(FOREVER if tick >= ticks else tick + 1, points, match, progress)
 
     def freeze(self) -> Checkpoint:
         """Leave a frozen copy that stands where this worker stands."""
