@@ -245,6 +245,7 @@ struct gr_ctl {
 	uint64_t units;      // next free unit of the log
 	uint32_t threads;    // next thread index
 	uint32_t started;    // the constructor has run
+	uint64_t overtaken;  // how often a thread that computed for long lost the turn and went on beside the next one
 	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap
 	uint64_t digest_len; // bytes of digest[]; 0: it did not fit

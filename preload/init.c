@@ -21,6 +21,7 @@
 #include "heap/heap.h"
 #include "heap/stack.h"
 #include "log/log.h"
+#include "log/turn.h"
 #include "patch/patch.h"
 #include "replay/cancel.h"
 #include "replay/gate.h"
@@ -199,6 +200,8 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch\nuse Linux 5.11 or newer, outside of sandboxes that refuse it", 0, 0);
 	gr_mode = gr_ctl->mode;
 	gr_self = self;
+	if (gr_mode == GR_MODE_RECORD)
+		gr_turn_init(self);
 	__atomic_store_n(&gr_ctl->started, 1, __ATOMIC_RELEASE);
 	return true;
 }

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gdbrr.cli.words import number, printable, size
+from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
     from gdbrr.demo.facts import End
@@ -108,7 +109,7 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("recorded", datetime.fromtimestamp(m["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S %z"))
     yield _row("ended", how_it_ended(demo.end))
     profile = m.get("profile", {}).get("name")
-    yield _row("order", f"{m['order']}, profile {profile if isinstance(profile, str) else 'unnamed'}")
+    yield _row("order", f"{order_of(m)}, profile {profile if isinstance(profile, str) else 'unnamed'}")
     host = m.get("host", {})
     facts = [str(host[key]) for key in ("kernel", "machine", "libc", "cpu") if host.get(key)]
     if host.get("kernel"):
@@ -121,6 +122,19 @@ def as_text(demo: Demo) -> Iterator[str]:
     yield from _epoch_table(demo)
     yield from _wait_table(demo)
     yield from _object_table(m.get("objects", []))
+
+
+def order_of(manifest: dict[str, Any]) -> str:
+    """The order, and the seed that gives it again."""
+    from gdbrr.config.profiles import SEEDED, Profile
+
+    order = str(manifest["order"])
+    if order not in SEEDED:
+        return order
+    try:
+        return f"{order}, seed {Profile.from_json(manifest.get('profile')).values['seed'].value}"
+    except GdbrrError:
+        return order
 
 
 def _thread_table(demo: Demo) -> Iterator[str]:

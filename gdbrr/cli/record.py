@@ -21,13 +21,14 @@ if TYPE_CHECKING:
 
 DIGEST = 64
 
-_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order")
+_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order", "--seed")
 
 EPILOG = """\
 examples:
   gdbrr record ./server --port 8080            to server-1.demo
   gdbrr record -o crash.demo -p sparse ./game  with a profile; gdbrr profiles lists them
   gdbrr record --set file=native make          files are read again on replay, not kept in the demo
+  gdbrr record --order random ./server         one thread at a time, who comes next is drawn: races replay, too
   gdbrr record --digest=100 ./parser           each replay compares registers and memory, too
 
 --digest looks at all memory behind every N-th operation, while the program has one thread: while others run, memory
@@ -90,7 +91,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         dest="sets",
         help="change one value of the profile; modes are record, native and ignore",
     )
-    parser.add_argument("--order", metavar="ORDER", help="how threads run while recording: parallel")
+    parser.add_argument("--order", metavar="ORDER", help="how threads run: parallel, serial, random or pct")
+    parser.add_argument("--seed", metavar="N", help="what random and pct draw from; the same one, the same order")
 
 
 def sets_of(args: argparse.Namespace) -> list[str]:
@@ -99,6 +101,7 @@ def sets_of(args: argparse.Namespace) -> list[str]:
     return [
         *args.sets,
         *([f"order={args.order}"] if args.order else []),
+        *([f"seed={args.seed}"] if args.seed is not None else []),
         *([f"digest={digest}"] if digest is not None else []),
     ]
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ PROGRAM_FILE = ".gdbrr.toml"
 USER_FILE = "profile.toml"
 RULES = {"paths": "match", "descriptors": "kind"}
 """Sections that are lists of rules, and the key in a rule that says what it is about."""
+SEEDED = ("random", "pct")
+"""Orders that draw who comes next."""
 SHIPPED = ("default", "full", "sparse", "server", "game")
 
 SYS_MAX = 512
@@ -37,7 +40,7 @@ _MAX_TEXT = 4096
 
 @dataclass(frozen=True)
 class Value:
-    """A value and where it came from: `FILE:LINE`, `--set`, or `default` when it is that of the tables."""
+    """A value and where it came from: `FILE:LINE`, `--set`, `default` when it is that of the tables, or `drawn`."""
 
     value: schema.Scalar
     origin: str
@@ -69,6 +72,13 @@ class Profile:
         for index, cls in enumerate(tables.classes()):
             by_class[index] = tables.MODES.index(classes[cls.name])
         return bytes(by_number), bytes(by_class)
+
+    def with_seed(self) -> Profile:
+        """This profile, with a seed from the kernel where one is needed and none was chosen."""
+        if self.values["order"].value not in SEEDED or self.values["seed"].value:
+            return self
+        seed = Value(1 + secrets.randbelow(schema.keys()["seed"].knob[0].max), "drawn")
+        return replace(self, values={**self.values, "seed": seed})
 
     def kinds(self) -> bytes:
         """What happens to each kind of descriptor: kind_action of struct gr_ctl. 0: its class says so."""
@@ -245,11 +255,11 @@ def parse_toml(path: Path, text: str) -> dict[str, Any]:
 
 
 def _flatten(table: dict[str, Any]) -> Iterator[tuple[str, object]]:
-    """Keys with their section in front. What is not yet honoured stays whole, to be refused by its name."""
+    """Keys with their section in front."""
     for name, value in table.items():
         if name in RULES:
             yield from _flatten_rules(name, RULES[name], value)
-        elif isinstance(value, dict) and name not in schema.NOT_YET:
+        elif isinstance(value, dict):
             for inner, inner_value in value.items():
                 yield f"{name}.{inner}", inner_value
         else:

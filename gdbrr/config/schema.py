@@ -18,6 +18,9 @@ Scalar = str | int
 
 KNOB_KEYS = {
     "order": "order",
+    "seed": "seed",
+    "pct.depth": "pct_depth",
+    "pct.steps": "pct_steps",
     "digest": "digest",
     "epochs.ticks": "epoch_ticks",
     "epochs.bytes": "epoch_bytes",
@@ -32,17 +35,11 @@ KNOB_KEYS = {
 
 # What the design promises and the engine does not do yet. Accepting it in silence would make a recording that is
 # not what its owner asked for.
-NOT_YET = {
-    "seed": "a seed is not honoured yet: no order chooses threads at random",
-}
 NOT_YET_ORDERS = {
-    "serial": "one thread at a time",
-    "random": "serial with a random choice of the next thread",
-    "pct": "serial with random priorities",
     "auto": "parallel or serial, whichever fits the program",
 }
 
-SECTIONS = ("epochs", "limits", "engine", "classes", "calls", "descriptors", "paths")
+SECTIONS = ("pct", "epochs", "limits", "engine", "classes", "calls", "descriptors", "paths")
 RULES_MAX = 8192
 """GR_RULES_MAX of preload/abi.h: the bytes that all path rules together may take; a test compares them."""
 MAKING = frozenset({"MAKES", "MAKES_IF", "MAKES_AT"})
@@ -159,8 +156,6 @@ def key(name: str) -> Key:
     if name in keys():
         return keys()[name]
     top, _, rest = name.partition(".")
-    if top in NOT_YET:
-        raise GdbrrError(NOT_YET[top], hint="leave it out; a mode for a class or a call is honoured")
     if top == "calls" and rest:
         return call_key(rest)
     if top == "descriptors":

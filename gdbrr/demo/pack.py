@@ -87,6 +87,7 @@ def pack(
             packer = _Packer(log, ctl, progress)
             ticks, size = _epoch_limits(ctl)
             closed = bool(ctl.c.clock & lib.GR_CLOSED)
+            overtaken = int(ctl.c.overtaken)
         with atomic(out) as file:
             writer = Writer(file, manifest)
             packer.run(writer, epoch_ticks or ticks, epoch_bytes or size)
@@ -102,8 +103,19 @@ def pack(
             packer.notes.append(f"{recording} holds other files and was kept")
     if closed:
         packer.notes.append("the log was full; the program went on unrecorded, and the demo ends where it was full")
+    if overtaken:
+        packer.notes.append(overtaking(overtaken))
     threads = sum(1 for n in packer.positions if n)
     return Summary(writer.ticks, threads, len(packer.epochs), total, writer.stream_bytes, tuple(packer.notes))
+
+
+def overtaking(count: int) -> str:
+    """What a recording with one thread at a time says when it was not that all the time."""
+    times = "once" if count == 1 else f"{count:,} times"
+    return (
+        f"{times} a thread computed for a second without an operation while others waited, and went on beside the next;"
+        " a data race there may replay differently"
+    )
 
 
 def _with_end(raw: bytes, ctl: Ctl, end: Mapping[str, Any] | None) -> bytes:

@@ -19,7 +19,7 @@ import signal
 import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,7 +100,7 @@ class Recording:
     """One recording directory and the process that writes to it."""
 
     def __init__(self, request: Request, directory: Path) -> None:
-        self.request = request
+        self.request = request = replace(request, profile=request.profile.with_seed())
         self.directory = directory
         self.exe, self.program = request.program()
         self.random = secrets.token_bytes(16)

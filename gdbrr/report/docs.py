@@ -252,10 +252,7 @@ def profiles_page() -> str:
         docs_text.PROFILES_PATHS,
         "### Not yet",
         "These are planned. Until they are honoured, a profile that sets them is refused:",
-        "\n".join(
-            [f"- `{name}`: {text}" for name, text in schema.NOT_YET.items()]
-            + [f'- `order = "{name}"`: {text}' for name, text in schema.NOT_YET_ORDERS.items()]
-        ),
+        "\n".join(f'- `order = "{name}"`: {text}' for name, text in schema.NOT_YET_ORDERS.items()),
         docs_text.PROFILES_EXAMPLE,
         "## The shipped ones",
     ]

@@ -26,6 +26,23 @@ struct gr_stash { uint64_t signals; struct gr_siginfo info[4]; };
 
 struct gr_within;
 
+// Where a thread stands while one at a time runs (log/turn.h).
+struct gr_seat {
+	struct gr_thread *next, *prev; // in the list of those who want the turn, or of those who wait
+	uint32_t state;
+	uint32_t post;                 // futex: 1 look again, 2 it has the turn
+	uint64_t object;               // what it waits for
+	uint32_t kind, mask, why;
+	bool sleeps;                   // waits without looking now and then who has the turn
+	bool stays;                    // keeps the turn at its next operation
+	bool joins;                    // the futex that it waits for is one that the kernel clears at a thread's end
+	uint32_t calls;                // in a system call
+	uint32_t streak;               // operations since it has the turn
+	uint32_t looks;
+	uint64_t seen, cpu;            // at its first look at whoever has the turn: steps, and processor time of that thread
+	int64_t priority;
+};
+
 struct gr_thread {
 	struct gr_thread_pub pub;
 #define FIELD(type, name, doc) type name;

@@ -12,6 +12,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "turn.h"
 
 // INVARIANT(space-before-touch): the pages of a chunk are populated before they are touched, so a full disk is an
 // error here and not a SIGBUS in the middle of an event.
@@ -24,6 +25,7 @@ static bool full(struct gr_thread *self, const char *why, uint64_t a, uint64_t b
 		gr_panic(self, GR_PANIC_LOG_FULL, why, a, b);
 	__atomic_fetch_or(&gr_ctl->clock, GR_CLOSED, __ATOMIC_SEQ_CST);
 	gr_closed = true;
+	gr_turn_close();
 	return false;
 }
 

@@ -17,6 +17,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../log/log.h"
+#include "../log/turn.h"
 #include "gate.h"
 
 #define KICK 32 // glibc's own signal for this purpose, which it never gets to use
@@ -118,6 +119,8 @@ void gr_cancel_ask(struct gr_thread *t)
 		return;
 	// The library leaves out its cancellation points as long as a process has one thread.
 	*(volatile int *)(t->fs_base + TCB_THREADS) = 1;
+	if (gr_turn_on && t != gr_self && gr_cancel_open(t))
+		gr_turn_break(gr_self, t);
 	if (gr_mode == GR_MODE_RECORD && t->pub.tid && t != gr_self && !is_set(t, disabled))
 		GR_RAW(SYS_tgkill, gr_pid(), t->pub.tid, KICK);
 }

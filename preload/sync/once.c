@@ -9,6 +9,7 @@
 
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../log/turn.h"
 #include "../replay/gate.h"
 #include "op.h"
 
@@ -26,6 +27,8 @@ static bool is_done(const uint32_t *word, const struct words *w)
 static void set(uint32_t *word, uint32_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELEASE);
+	if (gr_turn_on)
+		gr_turn_wake(gr_self, (uint64_t)word, ~0u, ~0u);
 	if (gr_mode != GR_MODE_REPLAY)
 		GR_RAW(SYS_futex, word, FUTEX_WAKE_PRIVATE, 0x7fffffff, 0, 0, 0);
 }
@@ -45,6 +48,8 @@ static bool claim(struct gr_thread *self, uint32_t *word, const struct words *w)
 		if (self && gr_mode == GR_MODE_RECORD && !told)
 			gr_op_block(self, GR_OP_ONCE, (uint64_t)word);
 		told = true;
+		if (gr_turn_on && gr_turn_wait(gr_self, (uint64_t)word, GR_WAIT_RETRY, (struct gr_limit){NULL, 0}, ~0u) != GR_WOKEN_CLOSED)
+			continue;
 		GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, w->busy, 0, 0, 0);
 	}
 }

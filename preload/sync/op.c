@@ -10,6 +10,7 @@
 #include "../core/panic.h"
 #include "../digest/digest.h"
 #include "../log/log.h"
+#include "../log/turn.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "../signal/signal.h"
@@ -97,19 +98,26 @@ static long missing(struct gr_thread *self, unsigned which)
 	gr_panic(self, GR_PANIC_REFUSED, "a C library without %s", which < GR_WRAP_COUNT ? (uint64_t)names[which] : 0, 0);
 }
 
-// From entry.S. The result goes where the ABI wants it; the frame's other registers are left as they came.
-void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
-{
-	static long (*const work[])(struct gr_thread *, struct gr_regs *) = {
+static long (*const work[])(struct gr_thread *, struct gr_regs *) = {
 #define WRAP(name, version, op, doc) gr_wrap_##name,
 #include "../tables/wrappers.def"
 #undef WRAP
-		gr_first_operation,
-		gr_exchange_operation,
-		gr_once_finish,
-		gr_once_unwind,
-		gr_create_finish,
-	};
+	gr_first_operation,
+	gr_exchange_operation,
+	gr_once_finish,
+	gr_once_unwind,
+	gr_create_finish,
+};
+
+// Does the operation log an event in any case? Only there is a place in the order to hand the turn over.
+static bool has_event(unsigned which)
+{
+	return which != GR_WRAP_pthread_testcancel && which != GR_WRAP_COUNT && work[which] != gr_create_finish;
+}
+
+// From entry.S. The result goes where the ABI wants it; the frame's other registers are left as they came.
+void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
+{
 	if (which < GR_WRAP_COUNT && !gr_real[which])
 		missing(self, which);
 	// The engine's own entries have no function behind them: they end what was begun, also where the engine is off.

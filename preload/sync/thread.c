@@ -12,6 +12,7 @@
 #include "../core/raw.h"
 #include "../heap/stack.h"
 #include "../log/log.h"
+#include "../log/turn.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "op.h"
@@ -65,20 +66,23 @@ static long choose_stack(struct gr_thread *self, pthread_attr_t *attr)
 static uint32_t maker; // block of the thread plus 1
 static uint32_t makers; // how deep: a signal's handler may make one too
 
-static void make_alone(const struct gr_thread *self)
+static void make_alone(struct gr_thread *self)
 {
 	uint32_t nobody = 0;
 	if (__atomic_load_n(&maker, __ATOMIC_RELAXED) != self->block + 1)
 		for (; !__atomic_compare_exchange_n(&maker, &nobody, self->block + 1, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); nobody = 0)
-			GR_RAW(SYS_futex, &maker, FUTEX_WAIT_PRIVATE, nobody, 0, 0, 0);
+			if (!gr_turn_on || gr_turn_wait(self, (uint64_t)&maker, GR_WAIT_RETRY, (struct gr_limit){NULL, 0}, ~0u) == GR_WOKEN_CLOSED)
+				GR_RAW(SYS_futex, &maker, FUTEX_WAIT_PRIVATE, nobody, 0, 0, 0);
 	makers++;
 }
 
-static void make_done(void)
+static void make_done(struct gr_thread *self)
 {
 	if (--makers)
 		return;
 	__atomic_store_n(&maker, 0, __ATOMIC_RELEASE);
+	if (gr_turn_on)
+		gr_turn_wake(self, (uint64_t)&maker, ~0u, ~0u);
 	GR_RAW(SYS_futex, &maker, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
@@ -98,7 +102,7 @@ static long create(struct gr_thread *self, struct gr_regs *frame, const pthread_
 		ret = choose_stack(self, attr);
 	if (ret) {
 		if (gr_mode == GR_MODE_RECORD)
-			make_done();
+			make_done(self);
 		return ret;
 	}
 	frame->rsi = (uint64_t)attr;
@@ -115,7 +119,7 @@ long gr_create_finish(struct gr_thread *self, struct gr_regs *frame)
 		gr_stack_back(self->making);
 	self->making = 0;
 	if (gr_mode == GR_MODE_RECORD)
-		make_done();
+		make_done(self);
 	return self->making_c11 ? gr_op_c11(ret) : ret;
 }
 
@@ -160,7 +164,9 @@ static long joined(struct gr_thread *self, struct gr_regs *frame, void **result,
 			if (join_ret == EBUSY) { \
 				gr_op_block(self, GR_OP_JOIN, (frame)->rdi); \
 				(self)->point++; \
+				(self)->seat.joins = true; \
 				join_ret = GR_REAL(self, name, (frame)->rdi, result, ##__VA_ARGS__); \
+				(self)->seat.joins = false; \
 				(self)->point--; \
 			} \
 			gr_op_log(self, GR_OP_JOIN, (frame)->rdi, join_ret); \

@@ -15,6 +15,7 @@
 #include "../core/raw.h"
 #include "../heap/heap.h"
 #include "../heap/stack.h"
+#include "../log/turn.h"
 #include "../patch/patch.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
@@ -105,6 +106,8 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 			__atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
 			gr_thread_release(child);
 		} else {
+			if (gr_turn_on)
+				gr_turn_born(child);
 			gr_stack_born(tls); // the kernel has written its id, so nobody takes it for free
 			call->self->making = 0;
 		}
@@ -136,6 +139,8 @@ void gr_thread_born(struct gr_thread *self)
 	gr_signal_born(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		self->pub.recorded_tid = self->pub.tid;
+		if (gr_turn_on)
+			gr_turn_begin(self);
 		adopt_heap(self, -1);
 		ev.object = self->heap->number + 1;
 		ev.result = self->pub.tid;
@@ -178,6 +183,8 @@ void gr_exit(struct gr_call *call)
 		gr_log(self, &ev);
 		gr_heap_give(self->heap);
 		__atomic_store_n(&self->pub.state, GR_T_EXITED, __ATOMIC_RELEASE);
+		if (gr_turn_on)
+			gr_turn_leave(self);
 	} else {
 		gr_gate_next(self, GR_OP_EXIT, 0, 0, &ev);
 		gr_heap_give(self->heap);
@@ -257,6 +264,8 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	uint64_t all = ~0ULL, before;
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
 	gr_sigact_lock(); // or somebody who is not in the child might hold it there for ever
+	if (gr_turn_on)
+		gr_turn_call(call->self, false); // with CLONE_VFORK, until the child's exec or end
 	call->result = bear(call, birth);
 	gr_sigact_unlock();
 	if (call->result == 0) {
@@ -264,6 +273,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 		// A handler that made the child may return in it, to behind a patched site, without the engine. Where there
 		// is no /proc, the text stays as it is and calls are made in the stubs.
 		gr_patch_undo(call->self);
+		gr_turn_on = false;
 		if (birth->stack)
 			call->frame->rsp = birth->stack;
 		if (shares) {
@@ -276,6 +286,8 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 		return;
 	}
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
+	if (gr_turn_on)
+		gr_turn_back(call->self);
 	uint8_t *room = (uint8_t *)gr_room(call->self, 0x1000);
 	struct gr_stores stores = {room, room + 0x1000, !room};
 	uint64_t len = 0;

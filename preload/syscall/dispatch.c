@@ -19,6 +19,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../digest/digest.h"
+#include "../log/turn.h"
 #include "../patch/patch.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
@@ -107,10 +108,10 @@ static void refine(struct gr_call *call)
 // ---------------------------------------------------------------- the two operations
 void gr_call_start(struct gr_call *call)
 {
-	uint32_t check = gr_call_check(call);
-	gr_call_before(call);
-	struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = check, .object = call->object, .flags = call->action};
+	struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .object = call->object, .flags = call->action};
 	if (gr_mode == GR_MODE_RECORD) {
+		ev.check = gr_call_check(call);
+		gr_call_before(call);
 		if (gr_output_of(call)) {
 			ev.object = gr_output_of(call);
 			ev.result = gr_output_length(call);
@@ -119,6 +120,8 @@ void gr_call_start(struct gr_call *call)
 		return;
 	}
 	gr_gate_next(call->self, GR_OP_SYS_START, call->nr + 1, 0, &ev);
+	uint32_t check = gr_call_check(call); // what the kernel reads is read at the tick of the start
+	gr_call_before(call);
 	if (ev.check != check && !gr_output_differs(call, &ev))
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_START, call->nr + 1, 0, "other arguments");
 	call->object = ev.object;

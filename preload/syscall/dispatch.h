@@ -20,6 +20,12 @@ void gr_futex_init(void);
 void gr_futex(struct gr_call *call);
 void gr_yield(struct gr_call *call);
 
+// turns.c: recording, where one thread at a time runs. May this call wait? A futex, as an operation of its own or on behalf
+// of one: threads of the program wait for each other in the engine.
+bool gr_call_waits(const struct gr_call *call);
+long gr_futex_in_turn(struct gr_call *call, unsigned kind);
+long gr_nested_in_turn(struct gr_call *call);
+
 // clone.c: the library leaves it to the engine to see which thread is the last.
 void gr_clone_init(void);
 

@@ -17,6 +17,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../log/turn.h"
 #include "../replay/gate.h"
 #include "dispatch.h"
 
@@ -62,10 +63,15 @@ static bool is_own(uint64_t pc)
 // operation; so when that is the next tick, it is free here. Where it is not, the gate lends the turn to its holder.
 static void internal(struct gr_call *call, bool waits)
 {
-	if (gr_mode == GR_MODE_REPLAY && waits)
+	if (gr_mode == GR_MODE_REPLAY && waits) {
 		gr_gate_turn(call->self);
-	else
+	} else if (gr_turn_on) {
+		call->result = gr_futex_in_turn(call, GR_WAIT_RETRY);
+		// On replay it goes on in front of its next tick, so nobody comes between the two here either.
+		call->self->seat.stays = waits && call->result == 0;
+	} else {
 		call->result = gr_call_kernel(call);
+	}
 }
 
 // ---------------------------------------------------------------- those that are
@@ -114,6 +120,8 @@ void gr_futex(struct gr_call *call)
 				 "futex operation %u, called directly: the kernel itself would change the word",
 				 call->arg[1] & FUTEX_CMD_MASK, 0);
 	}
+	if (gr_turn_on && !own_lock)
+		gr_turn_step(call->self, false);
 	if (own_lock) {
 		internal(call, waits);
 	} else if (waits) {

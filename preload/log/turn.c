@@ -1,0 +1,431 @@
+// The turn; see turn.h.
+// Runs in: application threads while recording.
+// May call: core, raw system calls.
+// Owns: the lists of those who want the turn and of those who wait; the generator that draws.
+#include "turn.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+
+#include "../core/page.h"
+#include "../core/raw.h"
+
+// Operations that a thread keeps the turn for while others want it (serial). A prime: a loop of as many operations as
+// divide it would always be left at the same place, perhaps always with the lock in its hands.
+#define KEEP 61
+#define STARVES 10000       // the same, before its priority drops (pct)
+#define SLICE 100000000     // nanoseconds between two looks at who has the turn
+#define DOZE 500000000      // the same for those who do not want it
+#define PATIENCE 1000000000 // nanoseconds of processor time without an operation until a thread is overtaken
+#define LOOKS 100           // the same as a number of slices, for one that does not even compute
+#define CHANGES 64          // the most change points
+
+enum state { RUNS, WANTS, WAITS };
+
+struct list { struct gr_thread *first, *last; };
+
+bool gr_turn_on;
+
+static struct {
+	uint32_t lock;  // block plus 1 of the thread inside
+	uint32_t owner; // block plus 1 of the thread that has the turn; 0: nobody
+	struct list wants, waits;
+	uint32_t wanting;
+	uint64_t steps; // anything that whoever has the turn did
+	uint64_t operations;
+	uint64_t drawn; // state of the generator
+	uint64_t change[CHANGES];
+	int64_t lowest;
+	uint32_t dying; // kernel id of a thread that is on its way out of the kernel
+	uint32_t *dying_ctid;
+} turn;
+
+// ---------------------------------------------------------------- the lock
+// INVARIANT(never-inside-twice): a signal's handler that finds its own thread in here cannot wait for it; its operations
+// then happen without a turn of their own, in the middle of the one that the thread has.
+static bool enter(const struct gr_thread *self)
+{
+	uint32_t me = self->block + 1, nobody = 0;
+	if (__atomic_load_n(&turn.lock, __ATOMIC_RELAXED) == me)
+		return false;
+	for (; !__atomic_compare_exchange_n(&turn.lock, &nobody, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); nobody = 0)
+		GR_RAW(SYS_sched_yield);
+	return true;
+}
+
+static void leave(void)
+{
+	__atomic_store_n(&turn.lock, 0, __ATOMIC_RELEASE);
+}
+
+static void post(struct gr_thread *t, uint32_t value)
+{
+	__atomic_store_n(&t->seat.post, value, __ATOMIC_RELEASE);
+	GR_RAW(SYS_futex, &t->seat.post, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
+
+static bool has_turn(const struct gr_thread *self)
+{
+	return __atomic_load_n(&turn.owner, __ATOMIC_ACQUIRE) == self->block + 1;
+}
+
+// ---------------------------------------------------------------- lists
+static void append(struct list *list, struct gr_thread *t, enum state state)
+{
+	t->seat.next = NULL;
+	t->seat.prev = list->last;
+	*(list->last ? &list->last->seat.next : &list->first) = t;
+	list->last = t;
+	turn.wanting += state == WANTS;
+	__atomic_store_n(&t->seat.state, state, __ATOMIC_RELEASE);
+}
+
+static void take_out(struct gr_thread *t)
+{
+	struct list *list = t->seat.state == WANTS ? &turn.wants : &turn.waits;
+	if (t->seat.state == RUNS)
+		return;
+	*(t->seat.prev ? &t->seat.prev->seat.next : &list->first) = t->seat.next;
+	*(t->seat.next ? &t->seat.next->seat.prev : &list->last) = t->seat.prev;
+	turn.wanting -= t->seat.state == WANTS;
+	__atomic_store_n(&t->seat.state, RUNS, __ATOMIC_RELEASE);
+}
+
+// ---------------------------------------------------------------- who comes next
+static uint64_t draw(void) // splitmix64
+{
+	uint64_t x = turn.drawn += 0x9e3779b97f4a7c15;
+	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+	x = (x ^ x >> 27) * 0x94d049bb133111eb;
+	return x ^ x >> 31;
+}
+
+// Among those who want the turn, and `self` unless NULL. Where there is no choice, nothing is drawn.
+static struct gr_thread *choose(struct gr_thread *self)
+{
+	uint64_t n = turn.wanting + (self != NULL);
+	struct gr_thread *t = turn.wants.first, *best = self;
+	if (!t)
+		return self;
+	switch ((enum gr_order)gr_ctl->knob[GR_KNOB_order]) {
+	case GR_ORDER_RANDOM:
+		for (n = n > 1 ? draw() % n : 0; t && n; n--)
+			t = t->seat.next;
+		return t ? t : self;
+	case GR_ORDER_PCT:
+		for (; t; t = t->seat.next)
+			if (!best || t->seat.priority > best->seat.priority)
+				best = t;
+		return best;
+	default:
+		return t;
+	}
+}
+
+// INVARIANT(one-owner): only who is inside the lock names another owner.
+static void hand_to(struct gr_thread *t)
+{
+	take_out(t);
+	t->seat.streak = 0;
+	turn.steps++;
+	__atomic_store_n(&turn.owner, t->block + 1, __ATOMIC_RELEASE);
+	post(t, 2);
+}
+
+static void hand_on(void)
+{
+	struct gr_thread *t = choose(NULL);
+	__atomic_store_n(&turn.owner, 0, __ATOMIC_RELEASE);
+	if (t)
+		hand_to(t);
+}
+
+static void want(struct gr_thread *t)
+{
+	if (t->seat.state == WAITS)
+		take_out(t);
+	if (t->seat.state == RUNS) {
+		__atomic_store_n(&t->seat.post, 0, __ATOMIC_RELEASE);
+		append(&turn.wants, t, WANTS);
+	}
+	if (!turn.owner)
+		hand_on();
+}
+
+// One that waited can go on. Who sleeps without a look now and then gets up, to look at who has the turn from here on.
+static void wake(struct gr_thread *t, enum gr_woken why)
+{
+	t->seat.why = why;
+	want(t);
+	if (t->seat.state == WANTS && t->seat.sleeps)
+		post(t, 1);
+}
+
+// ---------------------------------------------------------------- who holds others up
+static uint64_t cpu_time(const struct gr_thread *t)
+{
+	struct timespec used = {0, 0};
+	GR_RAW(SYS_clock_gettime, (int)(~t->pub.tid << 3 | 6), &used); // CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+// Another look at whoever has the turn. One in a system call comes back through gr_turn_back and loses nothing; one that
+// computes goes on computing beside the next.
+static void look(struct gr_thread *self)
+{
+	struct gr_seat *seat = &self->seat;
+	if (!enter(self))
+		return;
+	struct gr_thread *t = turn.owner ? gr_thread_block(turn.owner - 1) : NULL;
+	if (!t) {
+		hand_on();
+	} else if (seat->seen != turn.steps) {
+		seat->seen = turn.steps;
+		seat->looks = 0;
+		seat->cpu = cpu_time(t);
+	} else if (t != self) {
+		bool computes = cpu_time(t) - seat->cpu >= PATIENCE || ++seat->looks >= LOOKS;
+		if (computes && !t->seat.calls)
+			gr_ctl->overtaken++;
+		if (computes || t->seat.calls)
+			hand_on();
+	}
+	leave();
+}
+
+// A thread that has ended is gone from the kernel before anybody runs behind its last event: what is cleared then, and
+// whether it can be joined, would depend on the kernel's speed.
+static void await_death(void)
+{
+	uint32_t tid = turn.dying, *ctid = turn.dying_ctid;
+	if (!tid)
+		return;
+	turn.dying = 0;
+	long pid = gr_pid();
+	while (GR_RAW(SYS_tgkill, pid, tid, 0) == 0 && !(ctid && __atomic_load_n(ctid, __ATOMIC_ACQUIRE) == 0))
+		GR_RAW(SYS_sched_yield);
+}
+
+static void await(struct gr_thread *self, unsigned kind, struct gr_limit limit)
+{
+	static const struct timespec slice = {0, SLICE}, doze = {0, DOZE};
+	int timed = FUTEX_WAIT_BITSET_PRIVATE | (limit.clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
+	self->seat.seen = ~0ULL;
+	while (__atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED)) {
+		uint32_t *word = &self->seat.post, seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
+		bool waits = __atomic_load_n(&self->seat.state, __ATOMIC_ACQUIRE) == WAITS;
+		enum gr_woken why = GR_WOKEN;
+		if (has_turn(self))
+			break;
+		if (!waits) {
+			if (GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &slice, 0, 0) == -ETIMEDOUT)
+				look(self);
+		} else if (limit.until) {
+			long ret = GR_RAW(SYS_futex, word, timed, seen, limit.until, 0, FUTEX_BITSET_MATCH_ANY);
+			why = ret == -ETIMEDOUT ? GR_WOKEN_LATE : ret == -EINTR && kind & GR_WAIT_SIGNALS ? GR_WOKEN_SIGNAL : GR_WOKEN;
+		} else if (kind & GR_WAIT_SIGNALS) {
+			if (GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, 0, 0, 0) == -EINTR)
+				why = GR_WOKEN_SIGNAL;
+		} else {
+			GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &doze, 0, 0);
+		}
+		if (why != GR_WOKEN && enter(self)) {
+			if (self->seat.state == WAITS)
+				wake(self, why);
+			leave();
+		}
+	}
+	if (__atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED))
+		await_death();
+}
+
+static void await_turn(struct gr_thread *self)
+{
+	await(self, 0, (struct gr_limit){NULL, 0});
+}
+
+// ---------------------------------------------------------------- handing over
+static void drop(struct gr_thread *self)
+{
+	self->seat.priority = --turn.lowest;
+}
+
+// PCT: at a change point the running thread gets a priority below all that were drawn, each one below the one before.
+static void change_points(struct gr_thread *self)
+{
+	int64_t depth = gr_ctl->knob[GR_KNOB_pct_depth];
+	for (int64_t i = 0; i < depth && i < CHANGES; i++)
+		if (turn.change[i] == turn.operations)
+			self->seat.priority = depth - i;
+}
+
+// The one who has the turn from here on, perhaps `self`.
+static struct gr_thread *next(struct gr_thread *self, bool yields)
+{
+	enum gr_order order = gr_ctl->knob[GR_KNOB_order];
+	self->seat.streak++;
+	if (order == GR_ORDER_PCT) {
+		change_points(self);
+		if (turn.wanting && (yields || self->seat.streak > STARVES))
+			drop(self);
+	}
+	if (!turn.wanting || (order == GR_ORDER_SERIAL && !yields && self->seat.streak < KEEP))
+		return self;
+	return choose(order == GR_ORDER_PCT || (order == GR_ORDER_RANDOM && !yields) ? self : NULL);
+}
+
+void gr_turn_step(struct gr_thread *self, bool yields)
+{
+	bool stays = self->seat.stays && has_turn(self);
+	self->seat.stays = false;
+	if (stays || !enter(self))
+		return;
+	if (turn.owner == self->block + 1) {
+		turn.steps++;
+		turn.operations++;
+		struct gr_thread *t = next(self, yields);
+		if (t == self) {
+			leave();
+			return;
+		}
+		want(self);
+		hand_to(t);
+	} else {
+		if (self->seat.state == WAITS) // a handler in the middle of a wait
+			self->seat.why = GR_WOKEN_SIGNAL;
+		want(self); // or it was overtaken
+	}
+	leave();
+	await_turn(self);
+}
+
+// ---------------------------------------------------------------- system calls
+void gr_turn_call(struct gr_thread *self, bool waits)
+{
+	__atomic_store_n(&self->seat.calls, 1, __ATOMIC_RELAXED);
+	if (!waits || !enter(self))
+		return;
+	if (turn.owner == self->block + 1)
+		hand_on();
+	leave();
+}
+
+void gr_turn_back(struct gr_thread *self)
+{
+	__atomic_store_n(&self->seat.calls, 0, __ATOMIC_RELAXED);
+	if (!enter(self))
+		return;
+	bool away = turn.owner != self->block + 1;
+	if (away)
+		want(self);
+	leave();
+	if (away)
+		await_turn(self);
+}
+
+// ---------------------------------------------------------------- births and deaths
+static void draw_priority(struct gr_thread *t)
+{
+	if (gr_ctl->knob[GR_KNOB_order] == GR_ORDER_PCT)
+		t->seat.priority = (int64_t)(draw() >> 1 | 1ULL << 32);
+}
+
+void gr_turn_init(struct gr_thread *self)
+{
+	if (gr_ctl->knob[GR_KNOB_order] == GR_ORDER_PARALLEL)
+		return;
+	turn.drawn = gr_ctl->knob[GR_KNOB_seed];
+	for (unsigned i = 0; i < CHANGES; i++)
+		turn.change[i] = 1 + draw() % gr_ctl->knob[GR_KNOB_pct_steps];
+	draw_priority(self);
+	turn.owner = self->block + 1;
+	gr_turn_on = true;
+}
+
+void gr_turn_born(struct gr_thread *child)
+{
+	if (!enter(gr_self))
+		return;
+	draw_priority(child);
+	want(child);
+	leave();
+}
+
+void gr_turn_begin(struct gr_thread *self)
+{
+	await_turn(self);
+}
+
+void gr_turn_leave(struct gr_thread *self)
+{
+	if (!enter(self))
+		return;
+	turn.dying = self->pub.tid;
+	turn.dying_ctid = self->ctid;
+	for (struct gr_thread *t = turn.waits.first, *after; t; t = after) {
+		after = t->seat.next;
+		if (t->seat.kind & GR_WAIT_RETRY || t->seat.object == (uint64_t)self->ctid)
+			wake(t, GR_WOKEN);
+	}
+	if (turn.owner == self->block + 1)
+		hand_on();
+	leave();
+}
+
+void gr_turn_close(void)
+{
+	if (!gr_turn_on || !enter(gr_self))
+		return;
+	__atomic_store_n(&gr_turn_on, false, __ATOMIC_SEQ_CST);
+	for (struct gr_thread *t = turn.wants.first; t; t = t->seat.next)
+		post(t, 2);
+	for (struct gr_thread *t = turn.waits.first; t; t = t->seat.next)
+		post(t, 2);
+	leave();
+}
+
+// ---------------------------------------------------------------- waiting for another thread
+enum gr_woken gr_turn_wait(struct gr_thread *self, uint64_t object, unsigned kind, struct gr_limit limit, uint32_t mask)
+{
+	struct gr_seat *seat = &self->seat;
+	if (!enter(self))
+		return GR_WOKEN_CLOSED;
+	take_out(self); // a handler that waits in the middle of a wait
+	seat->object = object;
+	seat->kind = kind;
+	seat->mask = mask;
+	seat->sleeps = limit.until || kind & GR_WAIT_SIGNALS;
+	seat->why = GR_WOKEN;
+	__atomic_store_n(&seat->post, 0, __ATOMIC_RELEASE);
+	append(&turn.waits, self, WAITS);
+	if (turn.owner == self->block + 1)
+		hand_on();
+	leave();
+	await(self, kind, limit);
+	return __atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED) ? (enum gr_woken)seat->why : GR_WOKEN_CLOSED;
+}
+
+uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, uint32_t mask)
+{
+	uint32_t woken = 0;
+	if (!enter(self))
+		return 0;
+	for (struct gr_thread *t = turn.waits.first, *after; t && woken < count; t = after) {
+		after = t->seat.next;
+		if (t->seat.object != object || !(t->seat.mask & mask))
+			continue;
+		wake(t, GR_WOKEN);
+		woken++;
+	}
+	leave();
+	return woken;
+}
+
+void gr_turn_break(struct gr_thread *self, struct gr_thread *t)
+{
+	if (!enter(self))
+		return;
+	if (t->seat.state == WAITS && t->point)
+		wake(t, GR_WOKEN_LATE);
+	leave();
+}

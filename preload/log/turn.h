@@ -1,0 +1,69 @@
+// The turn: with every order but `parallel`, one thread of the program at a time runs while recording.
+// Runs in: application threads while recording.
+// May call: core.
+// Owns: whose turn it is, who wants it, and who waits for something that another thread gives.
+//
+// INVARIANT(turn-at-operations): the turn changes hands in front of an event and nowhere else, so what a thread does
+// between two of its events stands between them in the total order, where a replay puts it. There are three exceptions: a
+// thread that computes for long is overtaken (gr_ctl->overtaken), one that waits for a lock inside the C library goes on
+// without an event (`stay`: it has none handed over until its next one), and signals' handlers begin without a turn.
+//
+// INVARIANT(choice-is-the-seed's): who comes next depends on the seed and on what the threads did, not on when the kernel
+// woke whom: whoever has the turn says who else can go on, and that one may be chosen before it is awake.
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "../core/thread.h"
+
+// The number of a choice in knobs.def.
+enum gr_order { GR_ORDER_PARALLEL, GR_ORDER_SERIAL, GR_ORDER_RANDOM, GR_ORDER_PCT };
+
+// False as long as the order is `parallel`, and in replays and children.
+extern bool gr_turn_on;
+
+// In the constructor: the main thread has the turn.
+void gr_turn_init(struct gr_thread *self);
+
+// In front of the events of an operation: the place where the turn is handed over. `yields`: the thread wants others to run.
+void gr_turn_step(struct gr_thread *self, bool yields);
+
+// Around a system call. One that waits gives the turn back before, one that does not is only overtaken when it takes long.
+void gr_turn_call(struct gr_thread *self, bool waits);
+void gr_turn_back(struct gr_thread *self);
+
+// Births, by the maker and by the new thread; a death, with `ctid` as the kernel clears it.
+void gr_turn_born(struct gr_thread *child);
+void gr_turn_begin(struct gr_thread *self);
+void gr_turn_leave(struct gr_thread *self);
+
+// The log is closed: everybody goes on by themselves.
+void gr_turn_close(void);
+
+// ---------------------------------------------------------------- waiting for another thread
+// What ended a wait.
+enum gr_woken {
+	GR_WOKEN,        // the object was given
+	GR_WOKEN_LATE,   // the time was up, or a cancellation is to be acted upon
+	GR_WOKEN_SIGNAL, // a handler ran that does not let calls be restarted
+	GR_WOKEN_CLOSED, // there are no turns any more: the kernel has to wait
+};
+
+enum gr_wait {
+	GR_WAIT_RETRY = 1, // looks again by itself, so a thread's end wakes it too
+	GR_WAIT_TOLD = 2,  // goes on when told, and for nothing else
+	GR_WAIT_SIGNALS = 4, // a handler may end it
+};
+
+struct gr_limit { const struct timespec *until; int clock; }; // no limit: NULL
+
+// Waits until the object is given, without the turn, and comes back with it. The bits of `mask` say what it listens to.
+enum gr_woken gr_turn_wait(struct gr_thread *self, uint64_t object, unsigned kind, struct gr_limit limit, uint32_t mask);
+
+// Lets up to `count` threads go on that wait for the object, the longest waiting first; returns how many.
+uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, uint32_t mask);
+
+// Lets `t` go on if it waits in a cancellation point.
+void gr_turn_break(struct gr_thread *self, struct gr_thread *t);
