@@ -35,9 +35,9 @@ struct gr_seat {
 	uint32_t kind, mask, why;
 	bool sleeps;                   // waits without looking now and then who has the turn
 	bool stays;                    // keeps the turn at its next operation
-	bool joins;                    // the futex that it waits for is one that the kernel clears at a thread's end
 	uint32_t calls;                // in a system call
 	uint32_t streak;               // operations since it has the turn
+	uint32_t lost;                 // how often it was woken in vain since its last operation
 	uint32_t looks;
 	uint64_t seen, cpu;            // at its first look at whoever has the turn: steps, and processor time of that thread
 	int64_t priority;

@@ -13,6 +13,7 @@
 // Operations that a thread keeps the turn for while others want it (serial). A prime: a loop of as many operations as
 // divide it would always be left at the same place, perhaps always with the lock in its hands.
 #define KEEP 61
+#define LOSSES 3            // times that a thread is woken in vain before it comes next
 #define STARVES 10000       // the same, before its priority drops (pct)
 #define SLICE 100000000     // nanoseconds between two looks at who has the turn
 #define DOZE 500000000      // the same for those who do not want it
@@ -36,21 +37,18 @@ static struct {
 	uint64_t drawn; // state of the generator
 	uint64_t change[CHANGES];
 	int64_t lowest;
+	struct gr_thread *urgent;
 	uint32_t dying; // kernel id of a thread that is on its way out of the kernel
 	uint32_t *dying_ctid;
 } turn;
 
 // ---------------------------------------------------------------- the lock
-// INVARIANT(never-inside-twice): a signal's handler that finds its own thread in here cannot wait for it; its operations
-// then happen without a turn of their own, in the middle of the one that the thread has.
-static bool enter(const struct gr_thread *self)
+// Handlers of the engine only hold a signal, so nobody comes here who is in here already.
+static void enter(const struct gr_thread *self)
 {
 	uint32_t me = self->block + 1, nobody = 0;
-	if (__atomic_load_n(&turn.lock, __ATOMIC_RELAXED) == me)
-		return false;
 	for (; !__atomic_compare_exchange_n(&turn.lock, &nobody, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); nobody = 0)
 		GR_RAW(SYS_sched_yield);
-	return true;
 }
 
 static void leave(void)
@@ -82,6 +80,8 @@ static void append(struct list *list, struct gr_thread *t, enum state state)
 
 static void take_out(struct gr_thread *t)
 {
+	if (turn.urgent == t)
+		turn.urgent = NULL;
 	struct list *list = t->seat.state == WANTS ? &turn.wants : &turn.waits;
 	if (t->seat.state == RUNS)
 		return;
@@ -107,6 +107,8 @@ static struct gr_thread *choose(struct gr_thread *self)
 	struct gr_thread *t = turn.wants.first, *best = self;
 	if (!t)
 		return self;
+	if (turn.urgent)
+		return turn.urgent;
 	switch ((enum gr_order)gr_ctl->knob[GR_KNOB_order]) {
 	case GR_ORDER_RANDOM:
 		for (n = n > 1 ? draw() % n : 0; t && n; n--)
@@ -152,11 +154,14 @@ static void want(struct gr_thread *t)
 		hand_on();
 }
 
-// One that waited can go on. Who sleeps without a look now and then gets up, to look at who has the turn from here on.
+// One that waited can go on. INVARIANT(nobody-starves): one that found again and again that others had been faster comes
+// next, whatever the order says, while what it waits for is still free. Who sleeps without a look now and then gets up, to look at who has the turn from here on.
 static void wake(struct gr_thread *t, enum gr_woken why)
 {
 	t->seat.why = why;
 	want(t);
+	if (t->seat.state == WANTS && t->seat.lost >= LOSSES && !turn.urgent)
+		turn.urgent = t;
 	if (t->seat.state == WANTS && t->seat.sleeps)
 		post(t, 1);
 }
@@ -174,8 +179,7 @@ static uint64_t cpu_time(const struct gr_thread *t)
 static void look(struct gr_thread *self)
 {
 	struct gr_seat *seat = &self->seat;
-	if (!enter(self))
-		return;
+	enter(self);
 	struct gr_thread *t = turn.owner ? gr_thread_block(turn.owner - 1) : NULL;
 	if (!t) {
 		hand_on();
@@ -206,30 +210,57 @@ static void await_death(void)
 		GR_RAW(SYS_sched_yield);
 }
 
+// When the next look is due. The wait lasts until then however often the engine's timer comes by meanwhile.
+static struct timespec next_look(void)
+{
+	struct timespec now = {0, 0};
+	GR_RAW(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
+	now.tv_sec += (now.tv_nsec + SLICE) / 1000000000;
+	now.tv_nsec = (now.tv_nsec + SLICE) % 1000000000;
+	return now;
+}
+
+// INVARIANT(no-wait-while-held): what ends a wait is looked at together with beginning to wait (gr_wait6).
+static enum gr_woken listen_once(struct gr_thread *self, unsigned kind, struct gr_limit limit, uint32_t seen)
+{
+	static const struct timespec doze = {0, DOZE};
+	static const uint32_t none;
+	const uint32_t *held = kind & GR_WAIT_SIGNALS ? &self->held : &none;
+	const uint32_t *cancel = kind & GR_WAIT_CANCELS ? &self->cancel : &none;
+	uint32_t *word = &self->seat.post;
+	int timed = FUTEX_WAIT_BITSET_PRIVATE | (limit.clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
+	if (!self->seat.sleeps) {
+		GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &doze, 0, 0);
+		return GR_WOKEN;
+	}
+	long ret = gr_wait6(SYS_futex, (long)word, timed, seen, (long)limit.until, 0, FUTEX_BITSET_MATCH_ANY, held, cancel);
+	if (ret == -ETIMEDOUT)
+		return GR_WOKEN_LATE;
+	bool ended = __atomic_load_n(held, __ATOMIC_RELAXED) || __atomic_load_n(cancel, __ATOMIC_SEQ_CST) == 1;
+	return ended ? GR_WOKEN_ENDED : GR_WOKEN;
+}
+
 static void await(struct gr_thread *self, unsigned kind, struct gr_limit limit)
 {
-	static const struct timespec slice = {0, SLICE}, doze = {0, DOZE};
-	int timed = FUTEX_WAIT_BITSET_PRIVATE | (limit.clock == CLOCK_REALTIME ? FUTEX_CLOCK_REALTIME : 0);
+	struct timespec due = {0, 0};
 	self->seat.seen = ~0ULL;
 	while (__atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED)) {
 		uint32_t *word = &self->seat.post, seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
-		bool waits = __atomic_load_n(&self->seat.state, __ATOMIC_ACQUIRE) == WAITS;
 		enum gr_woken why = GR_WOKEN;
 		if (has_turn(self))
 			break;
-		if (!waits) {
-			if (GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &slice, 0, 0) == -ETIMEDOUT)
-				look(self);
-		} else if (limit.until) {
-			long ret = GR_RAW(SYS_futex, word, timed, seen, limit.until, 0, FUTEX_BITSET_MATCH_ANY);
-			why = ret == -ETIMEDOUT ? GR_WOKEN_LATE : ret == -EINTR && kind & GR_WAIT_SIGNALS ? GR_WOKEN_SIGNAL : GR_WOKEN;
-		} else if (kind & GR_WAIT_SIGNALS) {
-			if (GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, 0, 0, 0) == -EINTR)
-				why = GR_WOKEN_SIGNAL;
+		if (__atomic_load_n(&self->seat.state, __ATOMIC_ACQUIRE) == WAITS) {
+			why = listen_once(self, kind, limit, seen);
 		} else {
-			GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &doze, 0, 0);
+			if (!due.tv_sec)
+				due = next_look();
+			if (GR_RAW(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, &due, 0, FUTEX_BITSET_MATCH_ANY) == -ETIMEDOUT) {
+				look(self);
+				due = next_look();
+			}
 		}
-		if (why != GR_WOKEN && enter(self)) {
+		if (why != GR_WOKEN) {
+			enter(self);
 			if (self->seat.state == WAITS)
 				wake(self, why);
 			leave();
@@ -269,7 +300,7 @@ static struct gr_thread *next(struct gr_thread *self, bool yields)
 		if (turn.wanting && (yields || self->seat.streak > STARVES))
 			drop(self);
 	}
-	if (!turn.wanting || (order == GR_ORDER_SERIAL && !yields && self->seat.streak < KEEP))
+	if (!turn.wanting || (order == GR_ORDER_SERIAL && !yields && !turn.urgent && self->seat.streak < KEEP))
 		return self;
 	return choose(order == GR_ORDER_PCT || (order == GR_ORDER_RANDOM && !yields) ? self : NULL);
 }
@@ -278,8 +309,10 @@ void gr_turn_step(struct gr_thread *self, bool yields)
 {
 	bool stays = self->seat.stays && has_turn(self);
 	self->seat.stays = false;
-	if (stays || !enter(self))
+	self->seat.lost = 0;
+	if (stays)
 		return;
+	enter(self);
 	if (turn.owner == self->block + 1) {
 		turn.steps++;
 		turn.operations++;
@@ -291,9 +324,7 @@ void gr_turn_step(struct gr_thread *self, bool yields)
 		want(self);
 		hand_to(t);
 	} else {
-		if (self->seat.state == WAITS) // a handler in the middle of a wait
-			self->seat.why = GR_WOKEN_SIGNAL;
-		want(self); // or it was overtaken
+		want(self); // it was overtaken
 	}
 	leave();
 	await_turn(self);
@@ -303,8 +334,9 @@ void gr_turn_step(struct gr_thread *self, bool yields)
 void gr_turn_call(struct gr_thread *self, bool waits)
 {
 	__atomic_store_n(&self->seat.calls, 1, __ATOMIC_RELAXED);
-	if (!waits || !enter(self))
+	if (!waits)
 		return;
+	enter(self);
 	if (turn.owner == self->block + 1)
 		hand_on();
 	leave();
@@ -313,8 +345,7 @@ void gr_turn_call(struct gr_thread *self, bool waits)
 void gr_turn_back(struct gr_thread *self)
 {
 	__atomic_store_n(&self->seat.calls, 0, __ATOMIC_RELAXED);
-	if (!enter(self))
-		return;
+	enter(self);
 	bool away = turn.owner != self->block + 1;
 	if (away)
 		want(self);
@@ -344,8 +375,7 @@ void gr_turn_init(struct gr_thread *self)
 
 void gr_turn_born(struct gr_thread *child)
 {
-	if (!enter(gr_self))
-		return;
+	enter(gr_self);
 	draw_priority(child);
 	want(child);
 	leave();
@@ -358,8 +388,7 @@ void gr_turn_begin(struct gr_thread *self)
 
 void gr_turn_leave(struct gr_thread *self)
 {
-	if (!enter(self))
-		return;
+	enter(self);
 	turn.dying = self->pub.tid;
 	turn.dying_ctid = self->ctid;
 	for (struct gr_thread *t = turn.waits.first, *after; t; t = after) {
@@ -374,8 +403,9 @@ void gr_turn_leave(struct gr_thread *self)
 
 void gr_turn_close(void)
 {
-	if (!gr_turn_on || !enter(gr_self))
+	if (!gr_turn_on)
 		return;
+	enter(gr_self);
 	__atomic_store_n(&gr_turn_on, false, __ATOMIC_SEQ_CST);
 	for (struct gr_thread *t = turn.wants.first; t; t = t->seat.next)
 		post(t, 2);
@@ -388,29 +418,29 @@ void gr_turn_close(void)
 enum gr_woken gr_turn_wait(struct gr_thread *self, uint64_t object, unsigned kind, struct gr_limit limit, uint32_t mask)
 {
 	struct gr_seat *seat = &self->seat;
-	if (!enter(self))
-		return GR_WOKEN_CLOSED;
-	take_out(self); // a handler that waits in the middle of a wait
+	enter(self);
 	seat->object = object;
 	seat->kind = kind;
 	seat->mask = mask;
-	seat->sleeps = limit.until || kind & GR_WAIT_SIGNALS;
-	seat->why = GR_WOKEN;
+	seat->sleeps = limit.until || kind & (GR_WAIT_SIGNALS | GR_WAIT_CANCELS);
+	seat->lost += seat->why == GR_WOKEN;
+	seat->why = GR_WOKEN_CLOSED; // unless somebody says something else first
 	__atomic_store_n(&seat->post, 0, __ATOMIC_RELEASE);
 	append(&turn.waits, self, WAITS);
 	if (turn.owner == self->block + 1)
 		hand_on();
 	leave();
 	await(self, kind, limit);
-	return __atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED) ? (enum gr_woken)seat->why : GR_WOKEN_CLOSED;
+	return seat->why;
 }
 
 uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, uint32_t mask)
 {
 	uint32_t woken = 0;
-	if (!enter(self))
-		return 0;
-	for (struct gr_thread *t = turn.waits.first, *after; t && woken < count; t = after) {
+	enter(self);
+	// Who waits in the lists of turns that are none any more has gone to the kernel.
+	struct gr_thread *after, *first = gr_turn_on ? turn.waits.first : NULL;
+	for (struct gr_thread *t = first; t && woken < count; t = after) {
 		after = t->seat.next;
 		if (t->seat.object != object || !(t->seat.mask & mask))
 			continue;
@@ -423,9 +453,8 @@ uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, u
 
 void gr_turn_break(struct gr_thread *self, struct gr_thread *t)
 {
-	if (!enter(self))
-		return;
-	if (t->seat.state == WAITS && t->point)
-		wake(t, GR_WOKEN_LATE);
+	enter(self);
+	if (t->seat.state == WAITS && t->seat.kind & GR_WAIT_CANCELS)
+		wake(t, GR_WOKEN_ENDED);
 	leave();
 }

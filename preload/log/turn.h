@@ -4,12 +4,14 @@
 // Owns: whose turn it is, who wants it, and who waits for something that another thread gives.
 //
 // INVARIANT(turn-at-operations): the turn changes hands in front of an event and nowhere else, so what a thread does
-// between two of its events stands between them in the total order, where a replay puts it. There are three exceptions: a
-// thread that computes for long is overtaken (gr_ctl->overtaken), one that waits for a lock inside the C library goes on
-// without an event (`stay`: it has none handed over until its next one), and signals' handlers begin without a turn.
+// between two of its events stands between them in the total order, where a replay puts it. There are two exceptions. A
+// thread that computes for long goes on beside the next one (gr_ctl->overtaken). And one that waited for a lock inside the C
+// library goes on without an event; it keeps the turn at its next operation, because on replay it goes on right in front of
+// that. Handlers of signals begin at operations, with the turn of those.
 //
 // INVARIANT(choice-is-the-seed's): who comes next depends on the seed and on what the threads did, not on when the kernel
-// woke whom: whoever has the turn says who else can go on, and that one may be chosen before it is awake.
+// woke whom: whoever has the turn says who else can go on, and that one may be chosen before it is awake. When a signal
+// comes is the kernel's choice.
 #pragma once
 
 #include <stdbool.h>
@@ -46,15 +48,16 @@ void gr_turn_close(void);
 // What ended a wait.
 enum gr_woken {
 	GR_WOKEN,        // the object was given
-	GR_WOKEN_LATE,   // the time was up, or a cancellation is to be acted upon
-	GR_WOKEN_SIGNAL, // a handler ran that does not let calls be restarted
+	GR_WOKEN_LATE,   // the time was up
+	GR_WOKEN_ENDED,  // a signal is held, or a cancellation is to be acted upon
 	GR_WOKEN_CLOSED, // there are no turns any more: the kernel has to wait
 };
 
 enum gr_wait {
 	GR_WAIT_RETRY = 1, // looks again by itself, so a thread's end wakes it too
 	GR_WAIT_TOLD = 2,  // goes on when told, and for nothing else
-	GR_WAIT_SIGNALS = 4, // a handler may end it
+	GR_WAIT_SIGNALS = 4, // a signal that is held ends it
+	GR_WAIT_CANCELS = 8, // a cancellation ends it
 };
 
 struct gr_limit { const struct timespec *until; int clock; }; // no limit: NULL
@@ -65,5 +68,5 @@ enum gr_woken gr_turn_wait(struct gr_thread *self, uint64_t object, unsigned kin
 // Lets up to `count` threads go on that wait for the object, the longest waiting first; returns how many.
 uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, uint32_t mask);
 
-// Lets `t` go on if it waits in a cancellation point.
+// Lets `t` go on if it waits where a cancellation ends that.
 void gr_turn_break(struct gr_thread *self, struct gr_thread *t);

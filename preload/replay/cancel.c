@@ -119,7 +119,7 @@ void gr_cancel_ask(struct gr_thread *t)
 		return;
 	// The library leaves out its cancellation points as long as a process has one thread.
 	*(volatile int *)(t->fs_base + TCB_THREADS) = 1;
-	if (gr_turn_on && t != gr_self && gr_cancel_open(t))
+	if (gr_turn_on && t != gr_self)
 		gr_turn_break(gr_self, t);
 	if (gr_mode == GR_MODE_RECORD && t->pub.tid && t != gr_self && !is_set(t, disabled))
 		GR_RAW(SYS_tgkill, gr_pid(), t->pub.tid, KICK);

@@ -63,9 +63,6 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at);
 void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_context *at);
 void gr_signal_within(struct gr_thread *self);
 
-// wait.c: the call, unless *held is set, with the mask it brings less what must not be blocked.
-long gr_wait_once(long nr, const uint64_t arg[6], const uint32_t *held, const uint32_t *cancel);
-
 // signal.c: what this thread holds becomes pending in the kernel again.
 void gr_signal_let_go(struct gr_thread *self);
 

@@ -276,21 +276,31 @@ static bool may_wait(const uint64_t arg[6])
 	return false;
 }
 
-long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6])
+// Does a wait that a handler has interrupted come back? Most functions of the library then wait again; sem_wait is ended.
+static bool ends(const uint64_t arg[6], const struct gr_sigact *act)
+{
+	unsigned op = arg[1] & FUTEX_CMD_MASK;
+	return (op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET) && gr_sigact_runs(act) && (!(act->flags & SA_RESTART) || arg[3]);
+}
+
+long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once)
 {
 	static const uint32_t none;
 	bool signals = self->operation && may_wait(arg), cancels = self->point && gr_cancel_open(self);
-	if (!signals && !cancels)
+	if (!signals && !cancels && once == gr_wait_once)
 		return GR_RAW(nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
-	for (;;) {
+	for (bool waited = false;; waited = true) {
 		if (signals && gr_signal_held(self)) {
 			struct gr_thread_pub pub = self->pub;
 			struct gr_context at = within_of(self);
+			struct gr_sigact act = gr_sigact_get(self->held);
 			deliver(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
 			self->pub.shown = pub.shown;
 			self->pub.ret_pc = pub.ret_pc;
+			if (waited && ends(arg, &act))
+				return -EINTR;
 		}
-		long ret = gr_wait_once(nr, arg, signals ? &self->held : &none, cancels ? &self->cancel : &none);
+		long ret = once(self, nr, arg, signals ? &self->held : &none, cancels ? &self->cancel : &none);
 		if (cancels && (ret == GR_RESTART || ret == -EINTR) && __atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST) == 1)
 			return -ETIMEDOUT; // the function gives up, as if its time were up
 		if (ret != GR_RESTART)

@@ -45,17 +45,22 @@ void gr_signal_before(struct gr_thread *self, const struct gr_regs *again);
 // if it brought one. Does not return when a handler runs.
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary);
 
+// A call that waits, but not with *held set or *cancel 1: then, or when that happens meanwhile, it is GR_RESTART or -EINTR.
+// The first is the kernel's own, with the mask the call brings less what must not be blocked.
+typedef long gr_wait(struct gr_thread *self, long nr, const uint64_t arg[6], const uint32_t *held, const uint32_t *cancel);
+gr_wait gr_wait_once;
+
 // In front of a library function, at its end, and in the middle of it: a system call that it waits in.
 void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64_t entry);
 void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame);
-long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6]);
+long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once);
 
 // Replaying, on the way back to the program: finds out whether a signal was delivered before the next operation.
 void gr_signal_seek(struct gr_thread *self);
 
 // Issues a call that may wait, in such a way that every signal to this thread ends the wait. The result is the kernel's
 // or GR_RESTART.
-long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6]);
+long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once);
 
 // The mask that a call brings for its duration; false if it brings none.
 bool gr_signal_temporary(long nr, const uint64_t arg[6], uint64_t *ret);

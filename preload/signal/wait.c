@@ -52,9 +52,9 @@ static void tell_rest(long nr, const uint64_t arg[6])
 		gr_poke(to, &rest, sizeof rest);
 }
 
-// The call with the mask it brings, if any, less what must not be blocked.
-long gr_wait_once(long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
+long gr_wait_once(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
 {
+	(void)self;
 	uint64_t b[6], mask, pair[2];
 	memcpy(b, a, sizeof b);
 	if (gr_signal_temporary(nr, a, &mask)) {
@@ -78,14 +78,15 @@ long gr_wait_once(long nr, const uint64_t a[6], const uint32_t *held, const uint
 	return gr_wait6(nr, b[0], b[1], b[2], b[3], b[4], b[5], held, cancel);
 }
 
-// With a signal held already the call is issued nevertheless, since it need not wait at all: a timer ends it if it does.
-long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6])
+// With a signal held already the kernel gets the call nevertheless, since it need not wait at all: a timer ends it if it
+// does. Other ways to wait look for themselves whether they have to.
+long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once)
 {
 	static const uint32_t none;
 	const uint32_t *cancel = gr_cancel_open(self) ? &self->cancel : &none;
 	for (;;) {
-		bool kick = gr_signal_held(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
-		long ret = gr_wait_once(nr, arg, kick ? &none : &self->held, cancel);
+		bool kick = once == gr_wait_once && gr_signal_held(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
+		long ret = once(self, nr, arg, kick ? &none : &self->held, cancel);
 		if (kick)
 			gr_tick_arm(self, 0, 0);
 		if (ret != GR_RESTART && ret != -EINTR)

@@ -120,6 +120,13 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 {
 	if (which < GR_WRAP_COUNT && !gr_real[which])
 		missing(self, which);
+	if (gr_turn_on && gr_self && !self->nest && has_event(which)) {
+		gr_show_call(self, frame);
+		self->pub.state = GR_T_ENGINE;
+		gr_turn_step(self, false);
+		if (gr_closed) // meanwhile
+			self->pub.state = GR_T_RUNNING;
+	}
 	// The engine's own entries have no function behind them: they end what was begun, also where the engine is off.
 	if (which >= GR_WRAP_COUNT && (gr_mode == GR_MODE_OFF || !gr_self)) {
 		frame->rax = work[which](self, frame);

@@ -164,9 +164,7 @@ static long joined(struct gr_thread *self, struct gr_regs *frame, void **result,
 			if (join_ret == EBUSY) { \
 				gr_op_block(self, GR_OP_JOIN, (frame)->rdi); \
 				(self)->point++; \
-				(self)->seat.joins = true; \
 				join_ret = GR_REAL(self, name, (frame)->rdi, result, ##__VA_ARGS__); \
-				(self)->seat.joins = false; \
 				(self)->point--; \
 			} \
 			gr_op_log(self, GR_OP_JOIN, (frame)->rdi, join_ret); \

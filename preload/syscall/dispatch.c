@@ -40,7 +40,7 @@ long gr_call_kernel(const struct gr_call *call)
 long gr_call_waiting(const struct gr_call *call)
 {
 	bool waits = call->sys && call->sys->flags & GR_SF_BLOCKS;
-	return waits || gr_cancel_open(call->self) ? gr_signal_wait(call->self, call->nr, call->arg) : gr_call_kernel(call);
+	return waits || gr_cancel_open(call->self) ? gr_signal_wait(call->self, call->nr, call->arg, gr_wait_once) : gr_call_kernel(call);
 }
 
 _Noreturn void gr_refuse(struct gr_call *call)
@@ -436,10 +436,17 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	};
 	if (self->nest) {
 		bool waits = call.nr == SYS_futex && gr_mode == GR_MODE_RECORD;
-		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg) : gr_call_kernel(&call);
+		gr_wait *once = gr_turn_on ? gr_nested_in_turn : gr_wait_once;
+		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg, once) : gr_call_kernel(&call);
 		return;
 	}
 	gr_signal_check(self, frame);
+	// Of futexes, only the program's own are operations. Behind the step there may be no log any more.
+	if (gr_turn_on && call.nr != SYS_futex) {
+		gr_show_syscall(self, frame);
+		self->pub.state = GR_T_ENGINE;
+		gr_turn_step(self, call.nr == SYS_sched_yield);
+	}
 	if (call.nr == SYS_rt_sigreturn)
 		gr_signal_return(self, frame);
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;

@@ -4,6 +4,7 @@
 // Owns: the rule that decides a call's action.
 #pragma once
 
+#include "../signal/signal.h"
 #include "call.h"
 
 // Executes the call with the program's own arguments.
@@ -23,8 +24,7 @@ void gr_yield(struct gr_call *call);
 // turns.c: recording, where one thread at a time runs. May this call wait? A futex, as an operation of its own or on behalf
 // of one: threads of the program wait for each other in the engine.
 bool gr_call_waits(const struct gr_call *call);
-long gr_futex_in_turn(struct gr_call *call, unsigned kind);
-long gr_nested_in_turn(struct gr_call *call);
+gr_wait gr_futex_in_turn, gr_nested_in_turn;
 
 // clone.c: the library leaves it to the engine to see which thread is the last.
 void gr_clone_init(void);

@@ -66,7 +66,8 @@ static void internal(struct gr_call *call, bool waits)
 	if (gr_mode == GR_MODE_REPLAY && waits) {
 		gr_gate_turn(call->self);
 	} else if (gr_turn_on) {
-		call->result = gr_futex_in_turn(call, GR_WAIT_RETRY);
+		static const uint32_t none;
+		call->result = gr_nested_in_turn(call->self, call->nr, call->arg, &none, &none);
 		// On replay it goes on in front of its next tick, so nobody comes between the two here either.
 		call->self->seat.stays = waits && call->result == 0;
 	} else {
@@ -80,7 +81,9 @@ static void elastic(struct gr_call *call, enum gr_op op, uint64_t object)
 	struct gr_event ev = {.kind = op, .object = object};
 	struct gr_thread *self = call->self;
 	if (gr_mode == GR_MODE_RECORD) {
-		ev.result = call->result = gr_call_waiting(call);
+		ev.result = call->result = gr_turn_on && call->nr == SYS_futex
+			? gr_signal_wait(self, call->nr, call->arg, gr_futex_in_turn)
+			: gr_call_waiting(call);
 		gr_log(self, &ev);
 	} else if (gr_gate_ahead(self, op, object)) {
 		gr_gate_next(self, op, 0, object, &ev);

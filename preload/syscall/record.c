@@ -9,6 +9,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../log/turn.h"
 #include "descriptor.h"
 #include "dispatch.h"
 #include "fd/echo.h"
@@ -83,10 +84,14 @@ void gr_call_record(struct gr_call *call)
 	gr_call_start(call);
 	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
 	struct gr_call *real = staged ? &stage.real : call;
+	if (gr_turn_on)
+		gr_turn_call(call->self, gr_call_waits(call));
 	if (gr_echo_splice(call))
 		real->result = -EINVAL;
 	else
 		real->result = gr_call_waiting(real);
+	if (gr_turn_on)
+		gr_turn_back(call->self);
 	call->result = real->result;
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1, .result = call->result};
 	if (call->action == GR_ACT_RECORD) {

@@ -11,10 +11,10 @@
 #include <poll.h>
 #include <sys/file.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
 #include "../log/turn.h"
-#include "../replay/cancel.h"
 #include "descriptor.h"
 #include "dispatch.h"
 #include "fd/output.h"
@@ -77,9 +77,9 @@ bool gr_call_waits(const struct gr_call *call)
 }
 
 // ---------------------------------------------------------------- futexes
-static bool waits(const struct gr_call *call)
+static bool waits(const uint64_t a[6])
 {
-	unsigned op = call->arg[1] & FUTEX_CMD_MASK;
+	unsigned op = a[1] & FUTEX_CMD_MASK;
 	return op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET;
 }
 
@@ -96,90 +96,120 @@ static void add_to_now(struct timespec *time)
 	time->tv_nsec = (time->tv_nsec + now.tv_nsec) % 1000000000;
 }
 
-// What is wrong with the arguments the kernel says by itself, without waiting.
-static long wait_in_turn(struct gr_call *call, unsigned kind)
+// What a wait listens to besides its futex, and the same as the signals' side of the engine says it.
+struct ends { const uint32_t *held, *cancel; };
+
+static unsigned kind_of(const struct gr_thread *self, struct ends ends)
 {
-	const uint64_t *a = call->arg;
+	return (ends.held == &self->held ? GR_WAIT_SIGNALS : 0) | (ends.cancel == &self->cancel ? GR_WAIT_CANCELS : 0);
+}
+
+// A signal ends every wait of gr_wait_once, also one that listens to none.
+static long by_kernel(struct gr_thread *self, const uint64_t a[6], struct ends ends)
+{
+	if (kind_of(self, ends))
+		return gr_wait_once(self, SYS_futex, a, ends.held, ends.cancel);
+	return gr_raw6(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+// What is wrong with the arguments the kernel says by itself, without waiting.
+static long wait_in_turn(struct gr_thread *self, const uint64_t a[6], unsigned kind, struct ends ends)
+{
 	bool relative = (a[1] & FUTEX_CMD_MASK) == FUTEX_WAIT;
 	uint32_t now, mask = relative ? ~0u : (uint32_t)a[5];
 	struct timespec until;
 	struct gr_limit limit = {NULL, !relative && a[1] & FUTEX_CLOCK_REALTIME ? CLOCK_REALTIME : CLOCK_MONOTONIC};
 	if (a[0] & 3 || !mask || gr_peek(&now, a[0], sizeof now) != sizeof now)
-		return gr_call_kernel(call);
+		return by_kernel(self, a, ends);
 	if (a[3]) {
 		if (gr_peek(&until, a[3], sizeof until) != sizeof until || !is_time(&until))
-			return gr_call_kernel(call);
+			return by_kernel(self, a, ends);
 		if (relative)
 			add_to_now(&until);
 		limit.until = &until;
 	}
 	if (now != (uint32_t)a[2])
 		return -EAGAIN;
-	switch (gr_turn_wait(call->self, a[0], kind | GR_WAIT_SIGNALS, limit, mask)) {
+	switch (gr_turn_wait(self, a[0], kind | kind_of(self, ends), limit, mask)) {
 	case GR_WOKEN:
 		return 0;
 	case GR_WOKEN_LATE:
 		return -ETIMEDOUT;
-	case GR_WOKEN_SIGNAL:
-		return -EINTR;
+	case GR_WOKEN_ENDED:
+		return GR_RESTART;
 	default:
-		return gr_call_kernel(call);
+		return by_kernel(self, a, ends);
 	}
 }
 
 // Wakes those who wait here, and then those whom only the kernel knows.
-static long wake_in_turn(struct gr_call *call)
+static long wake_in_turn(struct gr_thread *self, const uint64_t a[6])
 {
-	const uint64_t *a = call->arg;
 	unsigned op = a[1] & FUTEX_CMD_MASK;
 	bool moves = op == FUTEX_REQUEUE || op == FUTEX_CMP_REQUEUE;
 	uint32_t now, count = (uint32_t)a[2] + (moves ? (uint32_t)a[3] : 0);
 	if (moves && count < (uint32_t)a[2])
 		count = ~0u;
 	if (op == FUTEX_CMP_REQUEUE && (gr_peek(&now, a[0], sizeof now) != sizeof now || now != (uint32_t)a[5]))
-		return gr_call_kernel(call);
+		return gr_raw6(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
 	// Who would be moved to another word is woken in place of that, which a futex may always do.
-	uint32_t woken = gr_turn_wake(call->self, a[0], count, op == FUTEX_WAKE_BITSET ? (uint32_t)a[5] : ~0u);
+	uint32_t woken = gr_turn_wake(self, a[0], count, op == FUTEX_WAKE_BITSET ? (uint32_t)a[5] : ~0u);
 	if (woken == count)
 		return woken;
-	struct gr_call rest = *call;
-	rest.arg[2] = moves ? a[2] : count - woken;
-	long ret = gr_call_kernel(&rest);
+	long ret = gr_raw6(SYS_futex, a[0], a[1], moves ? a[2] : count - woken, a[3], a[4], a[5]);
 	return GR_IS_ERR(ret) ? ret : woken + ret;
 }
 
-long gr_futex_in_turn(struct gr_call *call, unsigned kind)
+// A wait that the kernel has to do.
+static long away(struct gr_thread *self, const uint64_t a[6], struct ends ends)
 {
-	long ret;
-	if (waits(call))
-		return wait_in_turn(call, kind);
-	switch (call->arg[1] & FUTEX_CMD_MASK) {
+	gr_turn_call(self, true);
+	long ret = by_kernel(self, a, ends);
+	gr_turn_back(self);
+	return ret;
+}
+
+static long in_turn(struct gr_thread *self, const uint64_t a[6], unsigned kind, struct ends ends)
+{
+	if (waits(a))
+		return wait_in_turn(self, a, kind, ends);
+	switch (a[1] & FUTEX_CMD_MASK) {
 	case FUTEX_WAKE:
 	case FUTEX_WAKE_BITSET:
 	case FUTEX_REQUEUE:
 	case FUTEX_CMP_REQUEUE:
-		return wake_in_turn(call);
+		return wake_in_turn(self, a);
 	}
-	gr_turn_call(call->self, true); // priority inheritance is the kernel's business
-	ret = gr_call_kernel(call);
-	gr_turn_back(call->self);
-	return ret;
+	return away(self, a, ends); // priority inheritance is the kernel's business
 }
 
-// The futex of a library function on behalf of an operation. Others than private ones may be woken by other processes or
-// by the kernel, which has to wait then; a thread's end is the exception, which the engine sees. A wait in a cancellation
-// point is given up as if its time were up.
-long gr_nested_in_turn(struct gr_call *call)
+long gr_futex_in_turn(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
 {
-	struct gr_thread *self = call->self;
-	bool open = self->point && gr_cancel_open(self);
-	long ret;
-	if (waits(call) && open && __atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST) == 1)
-		return -ETIMEDOUT;
-	if (!waits(call) || call->arg[1] & FUTEX_PRIVATE_FLAG || self->seat.joins)
-		return gr_futex_in_turn(call, GR_WAIT_RETRY);
-	gr_turn_call(self, true);
-	ret = open ? gr_raw_unless(&self->cancel, call->arg, call->nr) : gr_call_kernel(call);
-	gr_turn_back(self);
-	return open && ret == -EINTR && __atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST) == 1 ? -ETIMEDOUT : ret;
+	(void)nr;
+	return in_turn(self, a, GR_WAIT_TOLD, (struct ends){held, cancel});
+}
+
+// Is it a word that the kernel clears at a thread's end?
+static bool is_life(uint64_t word)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
+		if (state == GR_T_FREE && t->pub.tid == 0)
+			return false; // blocks are taken in order; nobody was ever here
+		if (state != GR_T_FREE && (uint64_t)t->ctid == word)
+			return true;
+	}
+	return false;
+}
+
+// The futex of a library function on behalf of an operation, or of the library's own. Others than private ones may be woken
+// by other processes or by the kernel, which has to wait then; a thread's end is the exception, which the engine sees.
+long gr_nested_in_turn(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
+{
+	struct ends ends = {held, cancel};
+	(void)nr;
+	if (!waits(a) || a[1] & FUTEX_PRIVATE_FLAG || is_life(a[0]))
+		return in_turn(self, a, GR_WAIT_RETRY, ends);
+	return away(self, a, ends);
 }

@@ -5,8 +5,8 @@
 #include "sync.h"
 
 #define THREADS 4
-#define ROUNDS 40
 
+static int rounds = 40;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_rwlock_t shared = PTHREAD_RWLOCK_INITIALIZER;
@@ -28,7 +28,7 @@ static void *meet(void *arg)
 {
 	char me = (char)(long)arg;
 	pthread_once(&once, first);
-	for (int round = 0; round < ROUNDS; round++) {
+	for (int round = 0; round < rounds; round++) {
 		sem_wait(&seats);
 		pthread_mutex_lock(&mutex);
 		mark(me);
@@ -64,9 +64,11 @@ static void *meet(void *arg)
 	return NULL;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	pthread_t threads[THREADS];
+	if (argc > 1)
+		rounds = atoi(argv[1]);
 	pthread_spin_init(&spin, 0);
 	pthread_barrier_init(&barrier, NULL, THREADS);
 	sem_init(&seats, 0, THREADS);

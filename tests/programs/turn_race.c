@@ -6,7 +6,7 @@
 #include "sync.h"
 
 #define THREADS 4
-#define ROUNDS 20000
+#define ROUNDS 3000000
 #define WINS 100
 
 static volatile long counter; // nobody protects it
@@ -23,7 +23,7 @@ static void *racer(void *arg)
 		sched_yield();
 	for (int round = 0; round < ROUNDS; round++) {
 		long seen = counter;
-		if (round % 512 == me)
+		if (round % 32768 == me)
 			clock_gettime(CLOCK_MONOTONIC, &now); // an operation between reading and writing
 		counter = seen + 1;
 		if (round % (ROUNDS / WINS))

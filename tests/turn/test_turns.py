@@ -1,0 +1,139 @@
+"""One thread at a time: races replay exactly, the seed decides the order, and nothing that waits holds others up.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay, gdbrr info.
+Owns: the rows of docs/determinism.md that name it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import EXIT_DESYNC
+from harness import programs
+from harness.run import Result, gdbrr, run
+
+ORDERS = ("serial", "random", "pct")
+RECORDINGS, REPLAYS = 20, 3
+NOTE = "computed for a second without an operation"
+
+pytestmark = pytest.mark.limit(600)
+
+
+def record(name: str, demo: Path, order: str, *words: str, options: tuple[str, ...] = ()) -> Result:
+    return gdbrr("record", "--order", order, *options, "-o", demo, "--", programs.build(name), *words)
+
+
+def events(demo: Path) -> list[tuple[object, ...]]:
+    """What happened, to which object, by which thread; without results, which may be times and kernel ids."""
+    with Demo.open(demo) as source:
+        return [(event.thread, event.kind, event.nr, event.object) for event in source.events()]
+
+
+# ---------------------------------------------------------------- races
+def test_the_program_differs_from_run_to_run() -> None:
+    assert len({run(programs.build("turn_race")).expect(0).out for _ in range(6)}) > 1
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_races_replay_exactly(order: str, tmp_path: Path) -> None:
+    for number in range(RECORDINGS):
+        demo = tmp_path / f"{number}.demo"
+        first = record("turn_race", demo, order).expect(0)
+        assert NOTE not in first.err
+        for _ in range(REPLAYS):
+            assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+def test_control_recorded_in_parallel_they_do_not(tmp_path: Path) -> None:
+    different = 0
+    for number in range(RECORDINGS):
+        demo = tmp_path / f"{number}.demo"
+        first = record("turn_race", demo, "parallel").expect(0)
+        result = gdbrr("replay", demo)
+        assert result.status in (0, EXIT_DESYNC)
+        different += result.status == EXIT_DESYNC or result.out != first.out
+    assert different > 0
+
+
+# ---------------------------------------------------------------- the seed
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_same_seed_gives_the_same_order(order: str, tmp_path: Path) -> None:
+    first, second = tmp_path / "1.demo", tmp_path / "2.demo"
+    for seed in (1, 4294967295):
+        for demo in (first, second):
+            record("turn_locks", demo, order, options=("--seed", str(seed))).expect(0)
+        assert events(first) == events(second)
+        assert gdbrr("replay", first).expect(0).out == gdbrr("replay", second).expect(0).out
+
+
+@pytest.mark.parametrize("order", ["random", "pct"])
+def test_other_seeds_give_other_orders(order: str, tmp_path: Path) -> None:
+    seen = set()
+    for seed in range(1, 11):
+        demo = tmp_path / f"{seed}.demo"
+        record("turn_locks", demo, order, options=("--seed", str(seed))).expect(0)
+        seen.add(tuple(events(demo)))
+    assert len(seen) > 1
+
+
+def test_a_seed_that_was_drawn_is_shown_and_can_be_used_again(tmp_path: Path) -> None:
+    first, second = tmp_path / "1.demo", tmp_path / "2.demo"
+    record("turn_locks", first, "random").expect(0)
+    shown = json.loads(gdbrr("info", "--json", first).expect(0).out)["profile"]["values"]["seed"]
+    assert shown["value"] > 0 and shown["origin"] == "drawn"
+    assert f"random, seed {shown['value']}, profile default" in gdbrr("info", first).expect(0).out
+    record("turn_locks", second, "random", options=("--seed", str(shown["value"]))).expect(0)
+    assert events(first) == events(second)
+
+
+# ---------------------------------------------------------------- who waits, and who does not give way
+@pytest.mark.parametrize("order", ORDERS)
+def test_one_that_computes_is_overtaken_and_it_is_said(order: str, tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    first = record("turn_loop", demo, order, options=("--seed", "1")).expect(0)
+    assert gdbrr("replay", demo).expect(0).out == first.out
+    # A thread that comes first by its priority has nobody to overtake.
+    assert first.err.count(NOTE) == 1 or order == "pct"
+
+
+def test_a_spinning_thread_does_not_stop_the_recording(tmp_path: Path) -> None:
+    first = record("turn_loop", tmp_path / "x.demo", "serial", "spin").expect(0)
+    assert first.out.endswith("\n0\n") and first.err.count(NOTE) == 1
+    assert first.seconds < 20
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_handlers_in_waiting_threads(order: str, tmp_path: Path) -> None:
+    first = record("turn_signal", tmp_path / "x.demo", order).expect(0)
+    assert first.out == "Interrupted system call after 1, taken after 2\n"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_forked_child_has_no_turns(order: str, tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    first = record("turn_fork", demo, order).expect(0)
+    assert first.out == "2 2 2 2 2 and others ran\n"
+    assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_full_log_lets_everybody_go(order: str, tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    options = ("--set", "limits.log=1M", "--set", "limits.when_full=go_on")
+    first = record("turn_locks", demo, order, "30000", options=options).expect(0)
+    assert "the log was full" in first.err
+    assert first.out.count("\n") == 2
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_every_library_object(order: str, tmp_path: Path) -> None:
+    """Programs of tests/sync, each with another way to wait: for time, for a thread, for one that never comes."""
+    for name in ("sync_queue", "sync_cond_limit", "sync_cancel_wait", "sync_robust", "sync_churn", "sync_cxx_atomic"):
+        demo = tmp_path / f"{name}.demo"
+        first = record(name, demo, order).expect(0)
+        assert NOTE not in first.err
+        assert gdbrr("replay", demo).expect(0).out == first.out
