@@ -152,17 +152,21 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
     if panic and panic.refused:
         return
     if len(demo.threads) > 1:
-        yield Cause(
-            "a data race, or a lock made of atomics: threads use the same memory in an order that no operation keeps",
-            race_advice(),
-        )
+        yield race(demo.manifest["order"])
     yield Cause(
         "something nondeterministic that is not recorded, such as rdtsc, rdrand or memory shared with another process",
         "docs/limits.md lists what is not seen",
     )
 
 
-def race_advice() -> str:
-    """What the orders that this gdbrr knows can do about races."""
-    orders = next((knob.choices for knob in tables.knobs() if knob.name == "order"), ())
-    return "record with --order serial" if "serial" in orders else "look with gcc -fsanitize=thread or helgrind"
+def race(order: str) -> Cause:
+    """Memory that threads share without an operation, and what can be done about it behind a recording in ORDER."""
+    if order == "parallel":
+        return Cause(
+            "a data race, or a lock made of atomics: threads use the same memory in an order that no operation keeps",
+            "record with --order serial",
+        )
+    return Cause(
+        "a data race of a thread that computed for a second without an operation, which gdbrr record says at its end",
+        "let the loop make an operation now and then, such as sched_yield",
+    )
