@@ -162,6 +162,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else\nstart the program without tools that map memory into it, such as sanitizers", GR_THREADS_ADDR, 0);
 	struct gr_thread *self = adopt_main();
 	drop_rseq(self->fs_base);
+	gr_image_apart();
 	gr_patch_init(program);
 	if (vdso)
 		gr_vdso_init(vdso);

@@ -90,8 +90,15 @@ void gr_thread_release(struct gr_thread *t)
 	__atomic_store_n(&t->pub.state, GR_T_FREE, __ATOMIC_RELEASE);
 }
 
+extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
+
+void gr_image_apart(void)
+{
+	uint64_t last = ((uint64_t)_end - 1) & ~0xfffULL;
+	GR_RAW(SYS_madvise, last, 0x1000, MADV_DONTDUMP);
+}
+
 bool gr_in_engine(uint64_t pc)
 {
-	extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
 	return (pc >= (uint64_t)__ehdr_start && pc < (uint64_t)_end) || (pc >= gr_outpost.start && pc < gr_outpost.end);
 }

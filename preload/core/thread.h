@@ -86,3 +86,8 @@ long gr_clone_remake(long flags, long stack, long ptid, long ctid, long tls, str
 _Noreturn void gr_call_on(uint64_t stack_top, void (*fn)(void *), void *arg);
 bool gr_in_engine(uint64_t pc);                         // is this the engine's code?
 
+// INVARIANT(one-owner-per-mapping): what the program maps right behind the engine's image is a mapping of its own, in a
+// recording and in its replay. The kernel joins neighbours that are alike, depending on who was touched first; so the
+// image's last page is made unlike any other.
+void gr_image_apart(void);
+
