@@ -18,6 +18,17 @@ from harness.run import Result, gdbrr, run
 
 ORDERS = ("serial", "random", "pct")
 RECORDINGS, REPLAYS = 20, 3
+SIGNALS = (
+    "signal_within",
+    "signal_pthread_kill",
+    "signal_wait_thread",
+    "signal_restart",
+    "signal_suspend",
+    "signal_timer_create",
+    "signal_chld",
+    "signal_longjmp",
+    "signal_lost",
+)
 NOTE = "computed for a second without an operation"
 
 pytestmark = pytest.mark.limit(600)
@@ -110,6 +121,25 @@ def test_a_spinning_thread_does_not_stop_the_recording(tmp_path: Path) -> None:
 def test_handlers_in_waiting_threads(order: str, tmp_path: Path) -> None:
     first = record("turn_signal", tmp_path / "x.demo", order).expect(0)
     assert first.out == "Interrupted system call after 1, taken after 2\n"
+
+
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", SIGNALS)
+def test_handlers_replay_where_they_ran(name: str, order: str, tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    first = record(name, demo, order).expect(0)
+    assert NOTE not in first.err
+    for _ in range(2):
+        assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+@pytest.mark.parametrize("order", ["parallel", *ORDERS])
+def test_a_signal_ends_each_wait(order: str, tmp_path: Path) -> None:
+    """A semaphore and a futex of the program's own: with and without SA_RESTART, with and without a limit."""
+    demo = tmp_path / "x.demo"
+    first = record("turn_ended", demo, order).expect(0)
+    assert first.out.split() == ["interrupted", "taken", "interrupted"] * 2
+    assert gdbrr("replay", demo).expect(0).out == first.out
 
 
 @pytest.mark.parametrize("order", ORDERS)
