@@ -193,6 +193,11 @@ def judge_fence(facts: Facts) -> Finding:
     return Finding(Status.OK, found, "a replay can change no file, reach no network and no process, start no program")
 
 
+def judge_user_namespaces(facts: Facts) -> Finding:
+    found = "allowed" if facts["allowed"] else f"refused ({facts['error']})"
+    return Finding(Status.OK, found, "either will do: the fence around a replay is made without them")
+
+
 def judge_gdb(facts: Facts) -> Finding:
     return _judge_debugger(facts, "GDB", "apt-get install gdb", "the debugger that demos are explored with")
 
@@ -300,6 +305,7 @@ PROBES: Sequence[Probe] = (
     Probe("populate", probes.populate, judge_populate),
     Probe("disk", probes.disk, judge_disk),
     Probe("replay fence", probes.fence, judge_fence),
+    Probe("user namespaces", probes.user_namespaces, judge_user_namespaces),
 )
 
 

@@ -38,6 +38,7 @@ ADDR_NO_RANDOMIZE = 0x0040000
 PR_SET_SECCOMP, SECCOMP_MODE_FILTER, PR_SET_NO_NEW_PRIVS = 22, 2, 38
 BPF_RETURN, SECCOMP_RET_ALLOW = 6, 0x7FFF0000
 MADV_POPULATE_WRITE = 23
+CLONE_NEWUSER = 0x10000000
 PTRACE_POKEUSER, PTRACE_DETACH, PTRACE_SEIZE, PTRACE_INTERRUPT = 6, 17, 0x4206, 0x4207
 OFFSET_OF_DEBUG_REGISTERS = 848  # offsetof(struct user, u_debugreg) on x86-64
 
@@ -218,6 +219,11 @@ def fence(tell: Tell) -> None:
     if done != 0:
         facts["error"] = _error()
     tell(facts)
+
+
+def user_namespaces(tell: Tell) -> None:
+    allowed = libc.unshare(CLONE_NEWUSER) == 0
+    tell({"allowed": True} if allowed else {"allowed": False, "error": _error()})
 
 
 def aslr(tell: Tell) -> None:

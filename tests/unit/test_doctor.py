@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import threading
 import time
 
 import pytest
@@ -54,6 +55,8 @@ GOOD_PERF = {"paranoid": "2", "slots": 4, "sigtrap": True, "hits": 9, "expected_
         (doctor.judge_fence, {"seccomp": True, "landlock": 3}, "limited", "Linux 6.12"),
         (doctor.judge_fence, {"seccomp": True, "landlock": 0}, "limited", "lsm="),
         (doctor.judge_fence, {"seccomp": False, "landlock": 7, "error": "EINVAL"}, "missing", "seccomp=unconfined"),
+        (doctor.judge_user_namespaces, {"allowed": True}, "ok", ""),
+        (doctor.judge_user_namespaces, {"allowed": False, "error": "EPERM"}, "ok", ""),
         (doctor.judge_gdb, {"version": "13.1", "major": 13}, "ok", ""),
         (doctor.judge_gdb, {"version": None}, "limited", "apt-get install gdb"),
         (doctor.judge_gdbserver, {"version": "9.2", "major": 9}, "limited", "apt-get install gdbserver"),
@@ -132,6 +135,22 @@ def test_cost_of_a_hit_is_measured() -> None:
 def test_dispatch_is_really_tried() -> None:
     facts = probes.run_in_child(probes.dispatch, 10)
     assert facts.get("signal") == signal.SIGSYS or facts.get("error") or facts.get("passed_through")
+
+
+def test_user_namespaces_are_really_tried() -> None:
+    """The kernel makes none for a process with two threads: the probe must have asked it."""
+
+    def with_a_second_thread(tell: Tell) -> None:
+        end = threading.Event()
+        second = threading.Thread(target=end.wait)
+        second.start()
+        probes.user_namespaces(tell)
+        end.set()
+        second.join()
+
+    assert probes.run_in_child(with_a_second_thread, 10) == {"allowed": False, "error": "EINVAL"}
+    facts = probes.run_in_child(probes.user_namespaces, 10)
+    assert facts["allowed"] or facts["error"] != "EINVAL"
 
 
 def test_text_and_json_say_the_same() -> None:
