@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from calls.test_programs import GDBRR, check, record
+from harness import needs
 from harness.run import run
 
 PYTHON = "/usr/bin/python3"
@@ -60,7 +61,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def find(program: str) -> str:
     found = shutil.which(program)
     if not found:
-        pytest.skip(f"needs {program}")
+        pytest.skip(needs.reason(program))
     return found
 
 

@@ -59,7 +59,8 @@ NEEDS = {
     "perf_breakpoints": Need("perf breakpoints", perf_breakpoints, by_setup=False),
     "private_mounts": Need("right to mount in a namespace of its own", private_mounts, by_setup=False),
     "ordinary_user": Need("ordinary user who could run this checkout", ordinary_user, by_setup=False),
-    **{name: tool(name, by_setup=False) for name in ("strace", "sqlite3", "xz", "git", "curl", "perl")},
+    **{name: tool(name) for name in ("strace", "sqlite3", "xz", "git", "curl")},
+    "perl": tool("perl", by_setup=False),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 

@@ -11,7 +11,7 @@ import pytest
 from harness import ROOT
 from harness.run import Result, run
 
-TOOLS = ("sh", "dirname", "mkdir", "tr", "grep", "env", "tail", "cat", "gcc", "as", "ld")
+TOOLS = ("sh", "dirname", "mkdir", "tr", "grep", "env", "tail", "cat", "sed", "chmod", "gcc", "as", "ld")
 PYTHON = Path(sys.executable).resolve()  # of the system, not of .venv
 
 
@@ -36,9 +36,19 @@ class Machine:
         path.write_text(f'#!/bin/sh\necho "{name} $*" >>"{self.calls}"\n{script}\n')
         path.chmod(0o755)
 
-    def setup(self) -> Result:
+    def setup(self, level: str = "run") -> Result:
         environment = {"PATH": str(self.bin), "PYTHON": str(PYTHON)}
-        return run(self.bin / "sh", self.checkout / ".ci" / "setup", "run", env=environment)
+        return run(self.bin / "sh", self.checkout / ".ci" / "setup", level, env=environment)
+
+    def has_all_that_is_required(self) -> None:
+        """Also an environment, whose Python says yes to everything."""
+        self.command("gdb", "echo 1")
+        for tool in ("gdbserver", "g++", "shellcheck"):
+            self.command(tool, "")
+        python = self.checkout / ".venv" / "bin" / "python"
+        python.parent.mkdir(parents=True)
+        python.write_text(f'#!/bin/sh\ncase "$*" in *purelib*) echo "{self.checkout}" ;; esac\n')
+        python.chmod(0o755)
 
 
 @pytest.fixture
@@ -88,3 +98,32 @@ def test_lists_are_fetched_when_the_first_attempt_fails(machine: Machine) -> Non
     assert "could not install gdb gdbserver. As root: apt-get install gdb gdbserver" in result.err
     verbs = [call.split()[-1] for call in machine.calls.read_text().splitlines() if call.startswith("apt-get")]
     assert verbs == ["gdbserver", "update", "gdbserver"]
+
+
+def test_what_only_some_tests_look_at_is_no_condition(machine: Machine) -> None:
+    machine.has_all_that_is_required()
+    machine.command("curl", "")
+    machine.command("id", "echo 1000")
+    machine.command("sudo", "exit 1")
+    assert machine.setup("test").expect(0).err == (
+        "gdbrr: tests that need strace sqlite3 xz-utils git will be skipped. "
+        "As root: apt-get install strace sqlite3 xz-utils git\n"
+    )
+    assert machine.setup("run").expect(0).err == ""
+
+
+def test_what_some_tests_look_at_is_installed(machine: Machine) -> None:
+    machine.has_all_that_is_required()
+    machine.command("id", "echo 0")
+    machine.command("apt-get", "")
+    machine.setup("test").expect(0)
+    [call] = [call for call in machine.calls.read_text().splitlines() if call.startswith("apt-get")]
+    assert call.endswith("install --no-install-recommends strace sqlite3 xz-utils curl git")
+
+
+def test_all_that_is_missing_is_installed_at_once(machine: Machine) -> None:
+    machine.command("id", "echo 0")
+    machine.command("apt-get", "")
+    machine.setup("test").expect(1)
+    [call] = [call for call in machine.calls.read_text().splitlines() if call.startswith("apt-get")]
+    assert call.endswith("gdb gdbserver g++ shellcheck strace sqlite3 xz-utils curl git")
