@@ -1,9 +1,10 @@
 // Cancellation; see cancel.h.
 // Runs in: application threads; the handler of the kick in whatever it interrupted.
-// May call: core, log; pthread_setcancelstate and -type in the constructor.
+// May call: core, log; dlvsym, pthread_setcancelstate and -type in the constructor.
 // Owns: signal 32 of the process being recorded; where the library keeps a thread's cancellation state.
 #include "cancel.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@
 #include "gate.h"
 
 #define KICK 32 // glibc's own signal for this purpose, which it never gets to use
-#define TCB_BYTES 0x900
+#define TCB_BYTES 0x2000 // more than any thread descriptor of glibc has
 #define TCB_THREADS 0x18 // tcbhead_t.multiple_threads
 
 void gr_canceled(void);
@@ -31,11 +32,12 @@ struct spot { uint32_t offset; uint8_t bits; };
 static struct spot asynchronous, disabled;
 
 static uint8_t before[TCB_BYTES];
+static uint32_t before_bytes;
 
 static struct spot changed(uint64_t fs_base)
 {
 	const uint8_t *now = (const uint8_t *)fs_base;
-	for (uint32_t i = 0; i < TCB_BYTES; i++)
+	for (uint32_t i = 0; i < before_bytes; i++)
 		if (now[i] != before[i])
 			return (struct spot){i, now[i] ^ before[i]};
 	return (struct spot){0, 0};
@@ -97,8 +99,11 @@ void gr_cancel_init(uint64_t fs_base)
 	static const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
 		kicked, SA_SIGINFO | SA_ONSTACK | SA_RESTART | 0x04000000, gr_restorer, ~GR_SIGNALS_KEPT,
 	};
+	// glibc 2.35 has 0x9c0 bytes and keeps the state near their end; 2.36 has 0x940, and nothing may be mapped behind them.
+	const uint32_t *size = dlvsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread", "GLIBC_PRIVATE");
 	int old;
-	memcpy(before, (void *)fs_base, sizeof before);
+	before_bytes = size && *size <= sizeof before ? *size : 0;
+	memcpy(before, (void *)fs_base, before_bytes);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);
 	asynchronous = changed(fs_base);
 	pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, &old);
@@ -115,6 +120,9 @@ void gr_cancel_init(uint64_t fs_base)
 void gr_cancel_ask(struct gr_thread *t)
 {
 	uint32_t none = 0;
+	if (!asynchronous.bits || !disabled.bits)
+		gr_panic(gr_self, GR_PANIC_REFUSED,
+			 "pthread_cancel: where this C library keeps the cancellation state of a thread is not known", 0, 0);
 	if (!__atomic_compare_exchange_n(&t->cancel, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return;
 	// The library leaves out its cancellation points as long as a process has one thread.

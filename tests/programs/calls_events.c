@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define WAIT_PIDFD 3 // P_PIDFD; glibc 2.36 was the first to name it
+
 #pragma GCC diagnostic ignored "-Wunused-result" // what matters is printed
 
 static int event;
@@ -116,7 +118,7 @@ int main(void)
 	poll(&ready, 1, -1);
 	siginfo_t info = {0};
 	printf("pidfd %d: %x", pidfd, ready.revents);
-	printf(" %d", waitid(P_PIDFD, pidfd, &info, WEXITED));
+	printf(" %d", waitid((idtype_t)WAIT_PIDFD, pidfd, &info, WEXITED));
 	printf(" %d %d\n", info.si_pid == pid, info.si_status);
 
 	// The same from clone3, which makes the descriptor by itself and tells the parent's number.
@@ -127,7 +129,7 @@ int main(void)
 		_exit(9);
 	ready.fd = made;
 	poll(&ready, 1, -1);
-	printf("clone3 %d %d %x %d", made, told == pid, ready.revents, waitid(P_PIDFD, made, &info, WEXITED));
+	printf("clone3 %d %d %x %d", made, told == pid, ready.revents, waitid((idtype_t)WAIT_PIDFD, made, &info, WEXITED));
 	printf(" %d %d\n", info.si_status, close(made));
 	return 0;
 }
