@@ -1,14 +1,15 @@
 // Copies that survive a bad address; see copy.h.
 // Runs in: everywhere in the engine; gr_copy_recover in the handler of SIGSEGV and SIGBUS.
 // May call: raw system calls.
-// Owns: gr_copy_guarded.
+// Owns: gr_copy_guarded, gr_copy_watched.
 #include "copy.h"
 
+#include <errno.h>
 #include <sys/uio.h>
 
 #include "raw.h"
 
-bool gr_copy_guarded;
+bool gr_copy_guarded, gr_copy_watched;
 
 // The bytes that were copied. Written out because the handler must know the instructions that may fault.
 __asm__(
@@ -54,21 +55,34 @@ bool gr_copy_recover(ucontext_t *context)
 	return true;
 }
 
-// The kernel's way costs 300 ns and is taken only while a fault here would end in somebody else's handler.
+// The kernel's way costs 300 ns and is taken only while a fault here would end in somebody else's handler, or a look be a hit.
 size_t gr_peek(void *dst, uint64_t src, size_t n)
 {
-	if (__atomic_load_n(&gr_copy_guarded, __ATOMIC_RELAXED))
+	if (__atomic_load_n(&gr_copy_guarded, __ATOMIC_RELAXED) && !gr_copy_watched)
 		return gr_copy(dst, (const void *)src, n);
 	struct iovec local = {dst, n}, remote = {(void *)src, n};
 	long ret = GR_RAW(SYS_process_vm_readv, gr_tid(), &local, 1, &remote, 1, 0);
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }
 
+static long kernel_poke(uint64_t dst, const void *src, size_t n)
+{
+	struct iovec local = {(void *)src, n}, remote = {(void *)dst, n};
+	return GR_RAW(SYS_process_vm_writev, gr_tid(), &local, 1, &remote, 1, 0);
+}
+
 size_t gr_poke(uint64_t dst, const void *src, size_t n)
 {
 	if (__atomic_load_n(&gr_copy_guarded, __ATOMIC_RELAXED))
 		return gr_copy((void *)dst, src, n);
-	struct iovec local = {(void *)src, n}, remote = {(void *)dst, n};
-	long ret = GR_RAW(SYS_process_vm_writev, gr_tid(), &local, 1, &remote, 1, 0);
+	long ret = kernel_poke(dst, src, n);
+	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
+}
+
+size_t gr_poke_unseen(uint64_t dst, const void *src, size_t n)
+{
+	long ret = gr_copy_watched ? kernel_poke(dst, src, n) : -EPERM;
+	if (ret == -EPERM)
+		return gr_poke(dst, src, n);
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }

@@ -1,7 +1,7 @@
 // Copies from and to memory that may not be there.
 // Runs in: everywhere in the engine; gr_copy_recover in the handler of SIGSEGV and SIGBUS.
 // May call: raw system calls.
-// Owns: gr_copy_guarded.
+// Owns: gr_copy_guarded, gr_copy_watched.
 #pragma once
 
 #include <stdbool.h>
@@ -9,16 +9,23 @@
 #include <stdint.h>
 #include <ucontext.h>
 
-// Returns the bytes that were copied.
+// Returns the bytes that were copied. What is poked is an operation's store, which an armed debug register sees.
 size_t gr_peek(void *dst, uint64_t src, size_t n);
 size_t gr_poke(uint64_t dst, const void *src, size_t n);
+
+// Memory as it was before: no store of the program. Seen by debug registers only in copies of a replay on kernels without
+// Landlock, where the fence lets nobody ask the kernel for it (tables/fence.def).
+size_t gr_poke_unseen(uint64_t dst, const void *src, size_t n);
 
 // The first thing every handler of SIGSEGV and SIGBUS does: if the fault was in gr_copy, the copy ends early and the
 // handler has nothing else to do.
 bool gr_copy_recover(ucontext_t *context);
 
-// Both signals have a handler that begins so and are not blocked, and no debug register is armed. INVARIANT(guard-before-copy):
-// while false, gr_peek and gr_poke ask the kernel.
+// Both signals have a handler that begins so and are not blocked. INVARIANT(guard-before-copy): while false, gr_peek and gr_poke
+// ask the kernel.
 extern bool gr_copy_guarded;
+
+// Debug registers are armed: what is only looked at is asked of the kernel, so that it is no hit.
+extern bool gr_copy_watched;
 
 size_t gr_copy(void *dst, const void *src, size_t n);

@@ -57,7 +57,7 @@ static void put_back(uint64_t kept, uint64_t from, size_t n)
 	uint64_t page[PAGE / 8];
 	n = gr_peek(page, from, n);
 	if (memcmp(page, (const void *)kept, n) != 0)
-		gr_poke(from, (const void *)kept, n);
+		gr_poke_unseen(from, (const void *)kept, n);
 }
 
 static void each_page(void (*each)(uint64_t kept, uint64_t from, size_t n))

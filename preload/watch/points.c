@@ -105,7 +105,7 @@ void gr_points_arm(void)
 	armed = gr_slot->points < GR_WATCHES ? gr_slot->points : GR_WATCHES;
 	if (!armed)
 		return;
-	gr_copy_guarded = false; // the engine's own look at a watched address must not be a hit
+	gr_copy_watched = true; // the engine's own look at a watched address must not be a hit
 	gr_slot->hits = 0;
 	memset(seen, 0, sizeof seen);
 	for (uint32_t i = 0; i < armed; i++)
