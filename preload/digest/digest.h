@@ -8,7 +8,8 @@
 #include "../core/page.h"
 #include "../core/thread.h"
 
-// INVARIANT(off-costs-nothing): a run without digests sees one test of the control page at each operation.
+// INVARIANT(off-costs-nothing): a run without digests sees one test of the control page at each operation, and a look at a
+// table at those of primitives.
 static inline bool gr_digest_on(void)
 {
 	return gr_ctl->knob[GR_KNOB_digest] != 0;

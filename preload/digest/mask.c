@@ -11,10 +11,16 @@
 #include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/panic.h"
+#include "../heap/stack.h"
+#include "digest.h"
 
 #define DEAD_STACK 0x40000 // as deep below a stack pointer as the engine's own signal frames may ever reach
 #define PRIMITIVES 0x10000
-#define SPANS (3 * GR_LIVE_THREADS)
+#define PRIMITIVES_WITHOUT_DIGESTS 0x1000 // keeping a list sorted costs time, and nobody asked for it
+#define RECENT 4096
+#define KIND_SIMPLE 3 // __kind of a mutex: normal, recursive and errorcheck ones are below, adaptive, robust and PI ones not
+#define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS)
+#define DEAD_STACKS 4096 // heap/stack.c knows no more
 
 enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER };
 
@@ -23,6 +29,7 @@ enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER };
 // Both lists are sorted by address.
 static struct { uint64_t addr; enum kind kind; } primitives[PRIMITIVES];
 static uint32_t primitives_count, primitives_lock;
+static uint64_t recent[RECENT]; // addresses with kinds, by address: these are in the list
 static struct span { uint64_t start, end; } spans[SPANS];
 static uint32_t spans_count, spans_at, primitives_at;
 static uint32_t tids[GR_LIVE_THREADS], tids_count;
@@ -69,18 +76,28 @@ static enum kind kind_of(enum gr_op op)
 	}
 }
 
+static bool is_simple(uint64_t mutex)
+{
+	return (uint32_t)((pthread_mutex_t *)mutex)->__data.__kind < KIND_SIMPLE;
+}
+
 // INVARIANT(same-primitives): what is known depends on the operations so far, not on their order, so a recording and its
 // replay know the same ones whenever only one thread lives.
 void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
 	enum kind kind = kind_of(op);
-	if (kind == NONE)
+	uint64_t *place = &recent[object / 8 % RECENT], word = object | kind;
+	uint32_t most = gr_digest_on() ? PRIMITIVES : PRIMITIVES_WITHOUT_DIGESTS;
+	if (kind == NONE || __atomic_load_n(place, __ATOMIC_RELAXED) == word)
+		return;
+	// On replay the engine keeps a simple mutex as the library does, but for who waits for it.
+	if (!gr_digest_on() && kind == MUTEX && (op == GR_OP_MUTEX_STATE || is_simple(object)))
 		return;
 	while (__atomic_exchange_n(&primitives_lock, 1, __ATOMIC_ACQUIRE))
 		__builtin_ia32_pause();
 	uint32_t i = position(object);
 	bool known = i < primitives_count && primitives[i].addr == object;
-	bool full = primitives_count == PRIMITIVES;
+	bool full = primitives_count >= most;
 	if (known) {
 		primitives[i].kind = kind;
 	} else if (!full) {
@@ -89,8 +106,10 @@ void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 		primitives[i].kind = kind;
 		primitives_count++;
 	}
+	if (known || !full)
+		__atomic_store_n(place, word, __ATOMIC_RELAXED);
 	__atomic_store_n(&primitives_lock, 0, __ATOMIC_RELEASE);
-	if (!known && full)
+	if (!known && full && gr_digest_on())
 		gr_panic(self, GR_PANIC_REFUSED, "digests of a program with more than %u locks\n"
 			 "record without --digest", PRIMITIVES, 0);
 }
@@ -126,6 +145,9 @@ void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
 	main_lowest = 0;
 	memset(tids_bits, 0, sizeof tids_bits);
 	add_thread(self, lowest);
+	uint64_t start, end;
+	for (uint32_t i = 0; gr_stack_next_dead(&i, &start, &end);)
+		add_span(start, end);
 	// Blocks are given out by index, so those behind the newest thread's were never touched. At a demo's end each thread may
 	// have been making one that is not in it.
 	uint32_t made = gr_mode == GR_MODE_RECORD ? gr_ctl->threads : 2 * gr_image->threads;
@@ -258,4 +280,13 @@ void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE])
 		primitives_at++;
 	for (uint32_t i = primitives_at; i < primitives_count && primitives[i].addr < addr + GR_PAGE; i++)
 		clear_primitive(addr, page, primitives[i].addr, primitives[i].kind);
+}
+
+bool gr_mask_only_primitives(uint64_t addr, uint8_t page[GR_PAGE])
+{
+	uint32_t first = position(addr < LARGEST ? 0 : addr - LARGEST + 1), i = first;
+	for (; i < primitives_count && primitives[i].addr < addr + GR_PAGE; i++)
+		if (page)
+			clear_primitive(addr, page, primitives[i].addr, primitives[i].kind);
+	return i > first;
 }

@@ -8,7 +8,9 @@
 #include "../core/thread.h"
 #include "areas.h"
 
-// A primitive that an operation was about: from now on its bytes are known for what they are.
+// A primitive that an operation was about: from now on its bytes are known for what they are. Without digests, those are
+// that a replay leaves otherwise than the recording did; a signal in the middle of a computation needs to know
+// (signal/state.c).
 void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
 
 // Below a stack pointer at a system call; a function that returns leaves nothing there.
@@ -23,3 +25,6 @@ uint64_t gr_mask_start(const struct gr_area *area);
 
 // Clears in `page`, a copy of the page at `addr`, what is left out. Pages come with rising addresses.
 void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE]);
+
+// The same for primitives alone. False if there is none on that page; `page` may be NULL.
+bool gr_mask_only_primitives(uint64_t addr, uint8_t page[GR_PAGE]);

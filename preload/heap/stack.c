@@ -134,3 +134,29 @@ void gr_stack_back(uint64_t address)
 		s->state = IDLE;
 	unlock();
 }
+
+uint64_t gr_stack_dead(uint64_t address)
+{
+	if (address < FIRST || address >= END)
+		return 0;
+	lock();
+	const struct stack *s = find(address);
+	uint64_t end = s && s->state == IDLE && address < s->descriptor ? s->descriptor : 0;
+	unlock();
+	return end;
+}
+
+bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end)
+{
+	lock();
+	while (*at < used && table[*at].state != IDLE)
+		++*at;
+	bool found = *at < used;
+	if (found) {
+		*start = table[*at].base + table[*at].guard;
+		*end = table[*at].descriptor;
+		++*at;
+	}
+	unlock();
+	return found;
+}

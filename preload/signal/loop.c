@@ -197,13 +197,13 @@ bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr
 		return false;
 	memset(ret, 0, sizeof *ret);
 	choose(s, ret);
-	if (!is_alone(self)) {
-		for (; ret->partial < s->changed && ret->partial < GR_STATE_PAGES; ret->partial++) {
-			ret->page[ret->partial] = s->page[ret->partial];
-			memcpy(ret->words[ret->partial], s->moved[ret->partial], sizeof ret->words[0]);
-		}
-		ret->partial++;
+	for (; ret->partial < s->changed && ret->partial < GR_STATE_PAGES; ret->partial++) {
+		ret->page[ret->partial] = s->page[ret->partial];
+		memcpy(ret->words[ret->partial], s->moved[ret->partial], sizeof ret->words[0]);
 	}
+	ret->partial++;
+	if (is_alone(self))
+		ret->partial |= GR_STATE_WHOLE;
 	gr_state_take(self, at, ret);
 	return true;
 }

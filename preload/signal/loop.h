@@ -9,17 +9,18 @@
 
 // ---------------------------------------------------------------- state.c: registers, vector state and memory
 #define GR_STATE_PAGES 32
+#define GR_STATE_WHOLE (1ULL << 32)
 #define GR_STATE_REGISTERS 18 // r8 up to eflags, in the kernel's order
 
 // Follows the siginfo in the event's data.
 struct gr_state {
 	uint64_t greg[GR_STATE_REGISTERS];
 	uint64_t vectors;     // hash
-	uint64_t memory;      // hash of what the program may write, or of the words below
+	uint64_t memory;      // hash of what the program may write, of the words below, or of both
 	uint64_t pilot;       // a word that only rises or only falls: 1 + number of a register, or an address; 0: none found
 	uint64_t pilot_value;
 	uint64_t falls;       // the pilot does
-	uint64_t partial;     // 0: all memory counts; else 1 + number of pages of which some words do
+	uint64_t partial;     // 0: all memory counts; else 1 + number of pages of which some words do, with GR_STATE_WHOLE: too
 	uint64_t page[GR_STATE_PAGES];
 	uint64_t words[GR_STATE_PAGES][8]; // a bit for each word of the page
 };
@@ -28,6 +29,10 @@ _Static_assert(sizeof(struct gr_state) == (GR_STATE_REGISTERS + 6 + 9 * GR_STATE
 
 // With several threads the others' memory is of another moment on replay, and so are the locks that they wait for: then
 // only words that were seen to change count, which `ret->partial` and what follows it name beforehand.
+//
+// With one, all memory counts but for what a replay leaves otherwise in locks and the like; of that, words that were seen
+// to change count too: INVARIANT(no-loop-in-a-lock): memory that was a lock once, and is what a loop computes by now, is
+// compared like any other.
 void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret);
 
 // Is this it? Registers are compared first, so a visit that is not it costs little. `looks` counts the others.

@@ -9,13 +9,16 @@
 
 #include "../core/copy.h"
 #include "../core/nolibc.h"
-#include "../heap/heap.h"
 #include "../core/raw.h"
+#include "../digest/mask.h"
+#include "../heap/heap.h"
+#include "../heap/stack.h"
 
 #define PAGE 4096ULL
 #define MOST (1ULL << 30) // a larger mapping is left out
 #define EFLAGS_OF_DEBUGGING 0x10100ULL // RF and TF
 #define RED_ZONE 128
+#define DEAD_STACK 0x40000
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak)); // glibc 2.35
 
@@ -114,6 +117,15 @@ static void hide(uint64_t *copy, uint64_t from, uint64_t to, uint64_t addr, uint
 			copy[(word - from) / 8] = 0;
 }
 
+static void hide_kernels(struct gr_thread *self, void *copy, uint64_t from, uint64_t to)
+{
+	const struct gr_thread *t;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
+		hide(copy, from, to, (uint64_t)t->ctid, 4);
+	if (&__rseq_offset)
+		hide(copy, from, to, self->fs_base + __rseq_offset, 32);
+}
+
 uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to)
 {
 	uint64_t copy[PAGE / 8];
@@ -126,32 +138,64 @@ uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uin
 	if (!holes && (rseq + 32 <= a || rseq >= b))
 		return gr_hash(GR_HASH_SEED, (const void *)a, b - a);
 	memcpy(copy, (const void *)a, b - a);
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
-		hide(copy, a, b, (uint64_t)t->ctid, 4);
-	hide(copy, a, b, rseq, 32);
+	hide_kernels(self, copy, a, b);
 	return gr_hash(GR_HASH_SEED, copy, b - a);
 }
 
-struct digest { struct gr_thread *self; uint64_t hash; };
+// Without what a replay leaves otherwise in locks and the like.
+static uint64_t masked_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to)
+{
+	uint8_t copy[PAGE] __attribute__((aligned(8))) = {0};
+	uint64_t a = page > from ? page : from, b = page + PAGE < to ? page + PAGE : to;
+	uint64_t robust = self->robust ? self->robust - 8 : 0; // of held robust mutexes: the last one's, the first one's
+	if (!gr_mask_only_primitives(page, NULL) && (robust + 16 <= a || robust >= b))
+		return gr_state_page(self, page, from, to);
+	memcpy(copy + (a - page), (const void *)a, b - a);
+	gr_mask_only_primitives(page, copy);
+	hide_kernels(self, copy, page, page + PAGE);
+	hide((uint64_t *)copy, page, page + PAGE, robust, 16);
+	return gr_hash(GR_HASH_SEED, copy, sizeof copy);
+}
+
+struct digest { struct gr_thread *self; uint64_t hash; bool masked; };
 
 static void add(void *arg, uint64_t from, uint64_t to)
 {
 	struct digest *digest = arg;
-	digest->hash = gr_hash_word(gr_hash_word(digest->hash, from), to);
-	for (uint64_t page = from & ~(PAGE - 1); page < to; page += PAGE)
-		digest->hash = gr_hash_word(digest->hash, gr_state_page(digest->self, page, from, to));
+	if (!digest->masked)
+		digest->hash = gr_hash_word(gr_hash_word(digest->hash, from), to);
+	for (uint64_t page = from & ~(PAGE - 1); page < to; page += PAGE) {
+		uint64_t start = page > from ? page : from, dead = digest->masked ? gr_stack_dead(start) : 0;
+		if (dead >= page + PAGE)
+			continue;
+		start = dead > start ? dead : start;
+		// INVARIANT(pages-not-mappings): which mappings the kernel makes one of is not the program's doing.
+		if (digest->masked)
+			digest->hash = gr_hash_word(digest->hash, start);
+		uint64_t hash = (digest->masked ? masked_page : gr_state_page)(digest->self, page, start, to);
+		digest->hash = gr_hash_word(digest->hash, hash);
+	}
+}
+
+// What functions left below the stack pointer that have returned, among it what the loader saved of vector registers that
+// nobody had set.
+static bool is_dead(const struct gr_context *at, uint64_t addr)
+{
+	uint64_t lives = at->greg[REG_RSP] - RED_ZONE;
+	return addr < lives && lives - addr < DEAD_STACK;
 }
 
 static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state)
 {
-	struct digest digest = {self, GR_HASH_SEED};
-	if (!state->partial)
+	struct digest digest = {self, GR_HASH_SEED, state->partial};
+	uint64_t some = state->partial & ~GR_STATE_WHOLE;
+	if (!state->partial || state->partial & GR_STATE_WHOLE)
 		gr_state_ranges(self, at, add, &digest);
-	for (uint64_t i = 0; i + 1 < state->partial && i < GR_STATE_PAGES; i++) {
+	for (uint64_t i = 0; i + 1 < some && i < GR_STATE_PAGES; i++) {
 		uint64_t copy[PAGE / 8] = {0};
 		gr_peek(copy, state->page[i], sizeof copy);
 		for (unsigned w = 0; w < PAGE / 8; w++)
-			if (state->words[i][w / 64] & 1ULL << w % 64)
+			if (state->words[i][w / 64] & 1ULL << w % 64 && !is_dead(at, state->page[i] + 8 * w))
 				digest.hash = gr_hash_word(digest.hash, copy[w]);
 	}
 	return digest.hash;

@@ -18,8 +18,7 @@
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result)
 {
 	struct gr_event ev = {.kind = op, .object = object, .result = result};
-	if (gr_digest_on())
-		gr_digest_primitive(self, op, object);
+	gr_digest_primitive(self, op, object);
 	gr_log(self, &ev);
 }
 
@@ -32,8 +31,7 @@ long gr_op_result(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
 	struct gr_event ev;
 	gr_gate_next(self, op, 0, object, &ev);
-	if (gr_digest_on())
-		gr_digest_primitive(self, op, object);
+	gr_digest_primitive(self, op, object);
 	return ev.result;
 }
 

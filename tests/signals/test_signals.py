@@ -87,6 +87,17 @@ def test_a_loop_without_operations_is_left_at_the_same_pass(how: str, tmp_path: 
         assert replayed(demo).expect(0).out == first.out
 
 
+@pytest.mark.parametrize("how", ["counter", "reused"])
+@pytest.mark.needs("perf_breakpoints")
+def test_a_loop_behind_the_use_of_locks_is_left_at_the_same_pass(how: str, tmp_path: Path) -> None:
+    """A replay leaves their bytes otherwise; but where a loop computes, there are no locks any more."""
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build("signal_loop_locks"), demo, [how])
+    assert [op.flags for op in signals_of(demo)] == [LOOP]
+    for _ in range(3):
+        assert replayed(demo).expect(0).out == first.out
+
+
 @pytest.mark.needs("perf_breakpoints")
 def test_a_loop_beside_a_waiting_thread_is_left_at_the_same_pass(tmp_path: Path) -> None:
     demo = tmp_path / "a.demo"
@@ -212,10 +223,11 @@ def test_control_without_its_signals_a_replay_is_desynchronised(
 
 @pytest.mark.needs("perf_breakpoints")
 @pytest.mark.parametrize("change", [other_state, other_pass])
+@pytest.mark.parametrize("words", [("signal_loop", "nested"), ("signal_loop_locks", "reused")], ids=lambda w: w[0])
 def test_control_another_state_is_never_taken_for_the_moment(
-    change: Callable[[list[Op]], list[Op]], tmp_path: Path
+    words: tuple[str, str], change: Callable[[list[Op]], list[Op]], tmp_path: Path
 ) -> None:
     demo = tmp_path / "a.demo"
-    recorded(programs.build("signal_loop"), demo, ["nested"])
+    recorded(programs.build(words[0]), demo, [words[1]])
     result = replayed(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
     assert "in the middle of a computation" in result.err
