@@ -8,7 +8,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static volatile int signals, value;
-static int calls;
+static int calls, shown; // both belong to the lock, so that no data race decides what is printed
 static char trace[4096];
 
 static void handler(int sig, siginfo_t *info, void *context)
@@ -23,7 +23,7 @@ static void notified(union sigval arg)
 {
 	pthread_mutex_lock(&lock);
 	calls++;
-	trace[strlen(trace)] = 'a' + (signals + arg.sival_int) % 26;
+	trace[strlen(trace)] = 'a' + (shown + arg.sival_int) % 26;
 	pthread_mutex_unlock(&lock);
 }
 
@@ -45,6 +45,7 @@ int main(void)
 		nanosleep(&pause, NULL);
 		pthread_mutex_lock(&lock);
 		done = calls;
+		shown = signals;
 		pthread_mutex_unlock(&lock);
 	}
 	timer_delete(a);
