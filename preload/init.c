@@ -163,6 +163,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	struct gr_thread *self = adopt_main();
 	drop_rseq(self->fs_base);
 	gr_image_apart();
+	gr_tsc_recorded = gr_tsc_trapped = gr_ctl->class_action[GR_CLASS_tsc] == GR_ACT_RECORD;
 	gr_patch_init(program);
 	if (vdso)
 		gr_vdso_init(vdso);

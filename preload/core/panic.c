@@ -1,7 +1,7 @@
 // The end of a run that cannot go on; see panic.h.
 // Runs in: everywhere in the engine.
 // May call: raw system calls.
-// Owns: the panic record of our slot.
+// Owns: the panic record of our slot; what core/page.h declares.
 #include "panic.h"
 
 #include <linux/futex.h>
@@ -13,6 +13,7 @@
 enum gr_mode gr_mode;
 struct gr_range gr_outpost;
 bool gr_closed;
+bool gr_tsc_recorded, gr_tsc_trapped;
 struct gr_slot *gr_slot = &((struct gr_ctl *)GR_CTL_ADDR)->slot[0];
 
 struct gr_panic *gr_panic_open(struct gr_thread *self, enum gr_panic_code code)

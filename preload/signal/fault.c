@@ -11,6 +11,7 @@
 #include "../log/log.h"
 #include "../replay/gate.h"
 #include "loop.h"
+#include "tsc.h"
 
 // ---------------------------------------------------------------- faults
 static void die(int sig, siginfo_t *info, bool own)
@@ -72,6 +73,8 @@ static void fault(int sig, siginfo_t *info, void *context)
 	bool own = info->si_code > 0;
 	if (own && (sig == SIGSEGV || sig == SIGBUS) && gr_copy_recover(context))
 		return;
+	if (gr_tsc_trapped && sig == SIGSEGV && info->si_code == SI_KERNEL && gr_tsc_fault(self, at))
+		return;
 	if (self && own && self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP])) {
 		fault_of_program(self, sig, info, at);
 		return;
@@ -111,6 +114,7 @@ void gr_signal_born(struct gr_thread *self)
 	const struct gr_kstack stack = gr_altstack_engine(self);
 	self->timer = 0;
 	GR_RAW(SYS_sigaltstack, &stack, 0);
+	gr_tsc_born(self);
 }
 
 // What is pending stays with the parent.
@@ -126,6 +130,7 @@ static void give_back(const struct gr_thread *self, bool alone)
 	const struct gr_altstack *alt = &self->altstack;
 	const struct gr_kstack stack = {alt->sp, alt->size ? alt->flags : SS_DISABLE, 0, alt->size};
 	gr_copy_guarded = false;
+	gr_tsc_give_back(self);
 	gr_sigact_give_back(alone);
 	GR_RAW(SYS_sigaltstack, &stack, 0);
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &self->sigmask, 0, 8);
@@ -140,6 +145,7 @@ void gr_signal_forked(struct gr_thread *self)
 void gr_signal_followed(struct gr_thread *self)
 {
 	forget_pending(self);
+	gr_tsc_give_back(self);
 	uint64_t mask = gr_mask_kernel(self);
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 }

@@ -95,16 +95,21 @@ static void save_vectors(uint64_t area, uint64_t from)
 	memcpy((char *)area + learnt.software.size, &magic2, sizeof magic2);
 }
 
+void gr_context_out(struct gr_thread *self, struct gr_context *at)
+{
+	struct gr_regs regs = {.eflags = at->greg[REG_EFL]};
+	if (gr_mode != GR_MODE_REPLAY)
+		return;
+	gr_gate_out(self, &regs);
+	at->greg[REG_EFL] = regs.eflags;
+	// The kernel goes there without a trap: the first one comes behind the first instruction.
+	if (regs.eflags & EFLAGS_TF)
+		gr_ctl->trace[gr_slot->trace_len++ % GR_TRACE_MAX] = at->greg[REG_RIP];
+}
+
 _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at)
 {
-	if (gr_mode == GR_MODE_REPLAY) {
-		struct gr_regs regs = {.eflags = at->greg[REG_EFL]};
-		gr_gate_out(self, &regs);
-		at->greg[REG_EFL] = regs.eflags;
-		// The kernel goes there without a trap: the first one comes behind the first instruction.
-		if (regs.eflags & EFLAGS_TF)
-			gr_ctl->trace[gr_slot->trace_len++ % GR_TRACE_MAX] = at->greg[REG_RIP];
-	}
+	gr_context_out(self, at);
 	at->greg[REG_RIP] = gr_patch_place(at->greg[REG_RIP]);
 	at->stack = gr_altstack_engine(self);
 	self->pub.state = GR_T_RUNNING;

@@ -35,6 +35,9 @@ _Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *a
 uint64_t gr_frame_address(const struct gr_thread *self, const struct gr_context *at, const struct gr_sigact *act);
 uint64_t gr_frame_vectors(void);
 
+// The last step of an operation that leaves by a context: single-stepped if its segment is traced.
+void gr_context_out(struct gr_thread *self, struct gr_context *at);
+
 // Goes on in the context, whose mask and alternate stack are the program's.
 _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at);
 

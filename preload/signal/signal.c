@@ -216,6 +216,18 @@ void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
 		deliver(self, &at, GR_SIGNAL_BEFORE, self->sigmask);
 }
 
+void gr_signal_before_fault(struct gr_thread *self, const struct gr_context *at)
+{
+	if (gr_mode != GR_MODE_REPLAY && !is_ready(self))
+		return;
+	self->stack -= GR_LEVEL; // enter() gives it back
+	if (gr_mode == GR_MODE_REPLAY)
+		deliver_again(self, at, GR_SIGNAL_BEFORE, self->sigmask);
+	else
+		deliver(self, at, GR_SIGNAL_BEFORE, self->sigmask);
+	self->stack += GR_LEVEL;
+}
+
 // The function is called again when the handler is done: its return address still stands where the call put it.
 void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64_t entry)
 {

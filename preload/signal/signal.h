@@ -41,6 +41,10 @@ static inline bool gr_signal_none(const struct gr_thread *self)
 // In front of an operation. `again` are registers that make it happen anew. Does not return when a handler runs first.
 void gr_signal_before(struct gr_thread *self, const struct gr_regs *again);
 
+// The same for an operation that began with a fault, which it does anew: the engine's stack is as the program left it.
+struct gr_context;
+void gr_signal_before_fault(struct gr_thread *self, const struct gr_context *at);
+
 // At the end of an operation: the frame is ready to be left by. `temporary`: the mask of the call that was interrupted,
 // if it brought one. Does not return when a handler runs.
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary);

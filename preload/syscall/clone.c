@@ -68,6 +68,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	child->fs_base = tls;
 	child->sigmask = call->self->sigmask;
 	child->altstack.flags = SS_DISABLE;
+	child->tsc = call->self->tsc;
 	child->stack -= GR_LEVEL;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 	child->pub.parent = call->self->pub.index;

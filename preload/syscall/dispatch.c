@@ -24,6 +24,7 @@
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "../signal/signal.h"
+#include "../signal/tsc.h"
 #include "descriptor.h"
 #include "fd/output.h"
 #include "process/process.h"
@@ -248,6 +249,17 @@ static long signal_call(struct gr_call *call)
 	}
 }
 
+// Whether rdtsc faults is the engine's business; the program finds what it set.
+static long counter_call(struct gr_call *call)
+{
+	if (call->arg[0] == PR_GET_TSC)
+		return gr_tsc_get(call->self, call->arg[1]);
+	long ret = gr_tsc_set(call->self, call->arg[1]);
+	if (gr_tsc_trapped)
+		gr_vdso_forget();
+	return ret;
+}
+
 static bool special(struct gr_call *call)
 {
 	bool recording = gr_mode == GR_MODE_RECORD;
@@ -291,6 +303,11 @@ static bool special(struct gr_call *call)
 	case SYS_rt_sigprocmask:
 	case SYS_sigaltstack:
 		both = signal_call;
+		break;
+	case SYS_prctl:
+		if (call->arg[0] != PR_SET_TSC && call->arg[0] != PR_GET_TSC)
+			return false;
+		both = counter_call;
 		break;
 	case SYS_set_tid_address:
 		both = (long (*)(struct gr_call *))gr_call_kernel;

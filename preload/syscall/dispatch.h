@@ -47,6 +47,9 @@ long gr_vdso_clock(const struct gr_call *call);
 // A nested call trapped at `pc`: if that is the vDSO, the machine's clock cannot be read without one.
 void gr_vdso_trapped(uint64_t pc);
 
+// The vDSO's own code reads the time stamp counter, and must not any more.
+void gr_vdso_forget(void);
+
 // The halves of an operation pair, for handlers that replace both.
 void gr_call_start(struct gr_call *call);
 void gr_call_end(struct gr_call *call, struct gr_event *ret);

@@ -9,6 +9,7 @@
 
 #include "../core/copy.h"
 #include "../core/nolibc.h"
+#include "../core/page.h"
 #include "../core/raw.h"
 #include "../patch/patch.h"
 #include "dispatch.h"
@@ -39,10 +40,15 @@ long gr_vdso_clock(const struct gr_call *call)
 	return ret;
 }
 
+void gr_vdso_forget(void)
+{
+	__atomic_store_n(&kept, NULL, __ATOMIC_RELAXED);
+}
+
 void gr_vdso_trapped(uint64_t pc)
 {
 	if (pc >= vdso_start && pc < vdso_end)
-		__atomic_store_n(&kept, NULL, __ATOMIC_RELAXED);
+		gr_vdso_forget();
 }
 
 // mov $nr, %eax; syscall; ret; where call sites are patched, with a jump for the mov. A function without a call of its own
@@ -52,7 +58,7 @@ static void rewrite(uint8_t *text, const char *name)
 	static const uint8_t fails[] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
 	for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++)
 		if (gr_strcmp(functions[i].name, name) == 0) {
-			if (functions[i].nr == SYS_clock_gettime)
+			if (functions[i].nr == SYS_clock_gettime && !gr_tsc_trapped)
 				kept = (long (*)(long, struct timespec *))gr_patch_keep((uint64_t)text, 8);
 			uint8_t code[] = {0, 0, 0, 0, 0, 0x0f, 0x05, 0xc3};
 			gr_patch_fresh((uint64_t)text, functions[i].nr, code);
