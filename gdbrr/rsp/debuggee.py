@@ -18,7 +18,7 @@ from gdbrr.rsp.ids import NoThread, executable_ranges, ids_of
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, RSP, Layout
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
-from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_SYS, SIGNAL_TRAP, Stop
+from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_SEGV, SIGNAL_STOP, SIGNAL_SYS, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.model import Interrupted, Leaf, ThreadView
 
@@ -29,6 +29,9 @@ _ENGINE = re.compile(r"/libgdbrr\.so$")
 _SYSCALL = b"\x0f\x05"
 _JUMP = 0xE9
 _SI_TIMER = -2
+_COUNTER = re.compile(rb"[\x26\x2e\x36\x3e\x64-\x67\xf2\xf3\x40-\x4f]*\x0f(?:\x31|\x01\xf9)")
+"""rdtsc and rdtscp: they fault where the profile records the class tsc, and the engine's handler executes them."""
+_LONGEST_INSTRUCTION = 15
 _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
 the end of the launcher's helper orphans the process group."""
@@ -207,8 +210,8 @@ class Debuggee:
         stop = self._resume(plain)
         if stop.ended or self._reached_end(stop):
             return stop
-        if stop.signal == SIGNAL_SYS:
-            landing = self._real_pc(stop) if stop.tid == step else None
+        if (length := self._at_door(stop)) is not None:
+            landing = self._real_pc(stop) + length if stop.tid == step else None
             return self._run_to(step, landing, self._passing(stop), held, fence)
         if self.leaf is not None and self._entered_engine(stop, step):
             return self._run_to(step, self._way_back(step, before, first_bytes), b"vCont;c", held, fence)
@@ -243,8 +246,8 @@ class Debuggee:
     ) -> Stop:
         """Everybody goes on, until thread STEP is at LANDING or something else stops the process.
 
-        SIGSYS is passed here: of a thread whose last resume was a step gdbserver 13.1 reports it in spite of
-        QPassSignals. It stands behind its `syscall` then, which is where the engine lets it go on.
+        What brings a thread to the engine's door is passed on here. Of a thread whose last resume was a step gdbserver
+        13.1 reports SIGSYS in spite of QPassSignals.
         """
         users = {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
         own = {pc for pc in (landing, fence.pc if fence else None) if pc}
@@ -259,7 +262,7 @@ class Debuggee:
                     return stop
                 words = b"vCont;c"
                 continue
-            if stop.signal == SIGNAL_SYS:
+            if self._at_door(stop) is not None:
                 words = self._passing(stop)
                 continue
             pc = self._real_pc(stop)
@@ -274,6 +277,9 @@ class Debuggee:
             # A pass that nobody asked for: over it, that thread alone, and on.
             self.upstream.sync_points(wanted - {(SOFTWARE, pc, 1)})
             passed = self._resume(b"vCont;s:%x" % stop.tid)
+            if self._at_door(passed) is not None:
+                words = self._passing(passed)
+                continue
             if passed.ended or self._reached_end(passed) or passed.signal != SIGNAL_TRAP or passed.reasons:
                 return passed
             words = b"vCont;c"
@@ -331,6 +337,22 @@ class Debuggee:
         if self.upstream.memory(pc, 2) == _SYSCALL:
             return pc + 2, True
         return None, False
+
+    def _at_door(self, stop: Stop) -> int | None:
+        """For a signal that is the engine's: how far behind the pc its thread goes on. SIGSYS comes behind the `syscall`,
+        the fault of a counter that is read in front of the instruction."""
+        if stop.ended:
+            return None
+        if stop.signal == SIGNAL_SYS:
+            return 0
+        if stop.signal != SIGNAL_SEGV:
+            return None
+        pc = self._real_pc(stop)
+        # Behind the last instruction of a mapping nothing can be read.
+        sizes = (_LONGEST_INSTRUCTION, 3, 2)
+        code = next((code for size in sizes if (code := self.upstream.memory(pc, size))), b"")
+        counter = _COUNTER.match(code)
+        return counter.end() if counter else None
 
     def _entered_engine(self, stop: Stop, tid: int) -> bool:
         """Whether a step of the program's code went into the engine."""

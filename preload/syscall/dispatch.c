@@ -307,6 +307,7 @@ static bool special(struct gr_call *call)
 	case SYS_prctl:
 		if (call->arg[0] != PR_SET_TSC && call->arg[0] != PR_GET_TSC)
 			return false;
+		call->arg[2] = call->arg[3] = call->arg[4] = 0; // they have no meaning, and the library leaves them as they are
 		both = counter_call;
 		break;
 	case SYS_set_tid_address:
