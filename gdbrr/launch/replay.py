@@ -104,7 +104,9 @@ def native_classes(profile: Profile) -> list[str]:
     from gdbrr.config import tables
 
     _, actions = profile.actions()
-    found = [row.name for number, row in enumerate(tables.classes()) if actions[number] == lib.GR_ACT_NATIVE]
+    made = {call.cls for call in tables.syscalls()}  # an instruction asks nobody for anything
+    native = (number for number in range(len(tables.classes())) if actions[number] == lib.GR_ACT_NATIVE)
+    found = [name for number in native if (name := tables.classes()[number].name) in made]
     return found + [key.partition(".")[2] for key, value in profile.values.items() if is_native_rule(key, value.value)]
 
 

@@ -154,7 +154,7 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
     if len(demo.threads) > 1:
         yield race(demo.manifest["order"])
     if "tsc" in dict(chosen_classes(demo)):
-        yield Cause("the time stamp counter, if the program or a library reads it by itself", "record with --set tsc=record")
+        yield Cause("the time stamp counter, if somebody reads it by rdtsc", "record with --set tsc=record")
     yield Cause(
         "something nondeterministic that is not recorded, such as cpuid, rdrand or memory shared with another process",
         "docs/limits.md lists what is not seen",

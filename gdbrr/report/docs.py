@@ -238,8 +238,8 @@ def profiles_page() -> str:
         'Numbers may end in `K`, `M`, `G` or `T` (then they are text: `"512M"`). `a.b` is the key `b` below `[a]`.',
         "### `[classes]`",
         "The mode of a class of system calls. `record`: kept in the demo, not made again; `native`: made again on\n"
-        "replay and compared; `ignore`: made again and not looked at. `tsc` is a class of instructions: recorded, or not\n"
-        "seen.",
+        "replay and compared; `ignore`: made again and not looked at. `tsc` is a class of instructions:\n"
+        "recorded, or not seen.",
         table(
             ("key", "default", "modes", "calls"),
             [(f"`{key.name}`", f"`{key.default}`", code(key.modes), key.help) for key in classes],

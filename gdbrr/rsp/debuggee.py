@@ -14,11 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import NoThread, executable_ranges, ids_of
+from gdbrr.rsp.ids import DOORS, NoThread, beyond_door, executable_ranges, ids_of
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, RSP, Layout
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
-from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_SEGV, SIGNAL_STOP, SIGNAL_SYS, SIGNAL_TRAP, Stop
+from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.model import Interrupted, Leaf, ThreadView
 
@@ -29,9 +29,6 @@ _ENGINE = re.compile(r"/libgdbrr\.so$")
 _SYSCALL = b"\x0f\x05"
 _JUMP = 0xE9
 _SI_TIMER = -2
-_COUNTER = re.compile(rb"[\x26\x2e\x36\x3e\x64-\x67\xf2\xf3\x40-\x4f]*\x0f(?:\x31|\x01\xf9)")
-"""rdtsc and rdtscp: they fault where the profile records the class tsc, and the engine's handler executes them."""
-_LONGEST_INSTRUCTION = 15
 _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
 the end of the launcher's helper orphans the process group."""
@@ -339,20 +336,11 @@ class Debuggee:
         return None, False
 
     def _at_door(self, stop: Stop) -> int | None:
-        """For a signal that is the engine's: how far behind the pc its thread goes on. SIGSYS comes behind the `syscall`,
-        the fault of a counter that is read in front of the instruction."""
-        if stop.ended:
-            return None
-        if stop.signal == SIGNAL_SYS:
-            return 0
-        if stop.signal != SIGNAL_SEGV:
+        """For a signal that is the engine's: how far behind the pc its thread goes on."""
+        if stop.ended or stop.signal not in DOORS:
             return None
         pc = self._real_pc(stop)
-        # Behind the last instruction of a mapping nothing can be read.
-        sizes = (_LONGEST_INSTRUCTION, 3, 2)
-        code = next((code for size in sizes if (code := self.upstream.memory(pc, size))), b"")
-        counter = _COUNTER.match(code)
-        return counter.end() if counter else None
+        return beyond_door(stop.signal, lambda size: self.upstream.memory(pc, size))
 
     def _entered_engine(self, stop: Stop, tid: int) -> bool:
         """Whether a step of the program's code went into the engine."""

@@ -11,7 +11,7 @@
 #include "../log/log.h"
 #include "../replay/gate.h"
 #include "loop.h"
-#include "tsc.h"
+#include "tsc/tsc.h"
 
 // ---------------------------------------------------------------- faults
 static void die(int sig, siginfo_t *info, bool own)

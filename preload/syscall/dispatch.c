@@ -24,7 +24,7 @@
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "../signal/signal.h"
-#include "../signal/tsc.h"
+#include "../signal/tsc/tsc.h"
 #include "descriptor.h"
 #include "fd/output.h"
 #include "process/process.h"

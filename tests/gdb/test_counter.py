@@ -32,7 +32,7 @@ def test_one_step_over_the_instruction_in_both_directions(tmp_path: Path) -> Non
     reads = re.findall(r"^READ (\d+) (\d+)", out, re.MULTILINE)
     assert len(reads) == 2 and reads[0] == reads[1] and reads[0] != ("0", "0"), out
     ticks = [int(tick) for tick in re.findall(r"^tick (\d+)", out, re.MULTILINE)][1:]
-    assert ticks == [ticks[0], *[ticks[0] + 1] * 3, ticks[0], ticks[0]], "shown at the instruction, in front of its tick"
+    assert ticks == [ticks[0], *[ticks[0] + 1] * 3, ticks[0], ticks[0]], "shown in front of its tick"
     assert "SIGSEGV" not in out
 
 

@@ -117,7 +117,10 @@ def test_shipped_profiles_differ_as_they_say() -> None:
         return profiles.resolve(name, None, []).actions()[1]
 
     assert by_class("sparse")[class_number("file")] == NATIVE
-    assert by_class("default") == by_class("full") == by_class("server") == by_class("game")
+    assert by_class("default") == by_class("server") == by_class("game")
+    tsc = class_number("tsc")
+    assert (by_class("default")[tsc], by_class("full")[tsc]) == (NATIVE, RECORD)
+    assert by_class("default")[:tsc] == by_class("full")[:tsc]
     game = profiles.resolve("game", None, []).kinds()
     names = [kind.name for kind in tables.kinds()]
     assert {names[at] for at, rule in enumerate(game) if rule} == {"graphics", "sound", "character"}

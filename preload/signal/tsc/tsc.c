@@ -8,14 +8,14 @@
 #include <sys/prctl.h>
 #include <ucontext.h>
 
-#include "../core/copy.h"
-#include "../core/guard.h"
-#include "../core/nolibc.h"
-#include "../core/ops.h"
-#include "../core/panic.h"
-#include "../core/raw.h"
-#include "../log/log.h"
-#include "../replay/gate.h"
+#include "../../core/copy.h"
+#include "../../core/guard.h"
+#include "../../core/nolibc.h"
+#include "../../core/ops.h"
+#include "../../core/panic.h"
+#include "../../core/raw.h"
+#include "../../log/log.h"
+#include "../../replay/gate.h"
 
 #define EFLAGS_RF 0x10000
 #define LONGEST 15

@@ -4,7 +4,7 @@
 // Owns: the kernel's setting of PR_SET_TSC for each thread; the program's own is kept in its struct gr_thread.
 #pragma once
 
-#include "frame.h"
+#include "../frame.h"
 
 // A fault at an instruction that reads the counter: true when it has been executed. False when the fault is the program's.
 bool gr_tsc_fault(struct gr_thread *self, struct gr_context *at);
