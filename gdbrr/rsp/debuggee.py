@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.ids import DOORS, NoThread, beyond_door, executable_ranges, ids_of
-from gdbrr.rsp.live import Live
+from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.regs import EXPEDITED, RIP, RSP, Layout
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
 from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
@@ -27,7 +27,7 @@ Wait = Callable[[Upstream], Stop]
 
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _SYSCALL = b"\x0f\x05"
-_JUMP = 0xE9
+_JUMP = b"\xe9"
 _SI_TIMER = -2
 _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
@@ -188,7 +188,7 @@ class Debuggee:
         assert self.leaf is not None
         if self.at_end:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
-        plain = b"vCont;" + self._verb("c" if step is None else "s", step, signals)
+        plain = b"vCont;" + resume_verb("c" if step is None else "s", step, signals)
         return self._told(self._go_on(step, signals, held, fence, plain))
 
     def _go_on(
@@ -197,7 +197,7 @@ class Debuggee:
         """PLAIN is what resumes the process where nothing of the engine is in the way."""
         if step is None:
             return self._run_to(None, None, plain, held, fence)
-        everybody = b"vCont;" + self._verb("c", None, signals)
+        everybody = b"vCont;" + resume_verb("c", None, signals)
         landing, whole = self._operation_end(step)
         if whole:
             return self._run_to(step, landing, everybody, held, fence)
@@ -311,16 +311,7 @@ class Debuggee:
         return self.upstream.signal_code(stop.tid) == _SI_TIMER
 
     def _passing(self, stop: Stop) -> bytes:
-        return b"vCont;" + self._verb("c", None, [(stop.tid, stop.signal)])
-
-    def _verb(self, verb: str, thread: int | None, signals: Sequence[tuple[int, int]]) -> bytes:
-        """vCont's actions. A signal needs its thread named: of two actions for all, the last would win."""
-        words = [f"{verb.upper()}{number:02x}:{tid:x}" for tid, number in signals if thread in (None, tid)]
-        if thread is None:
-            words.append(verb)
-        elif not words:
-            words.append(f"{verb}:{thread:x}")
-        return ";".join(words).encode()
+        return b"vCont;" + resume_verb("c", None, [(stop.tid, stop.signal)])
 
     # ------------------------------------------------------------ operations
 
@@ -353,7 +344,7 @@ class Debuggee:
 
     def _way_back(self, tid: int, before: int, first_bytes: bytes) -> int:
         """Where the program goes on, for a thread at the first instruction of the engine."""
-        if first_bytes[:1] and first_bytes[0] == _JUMP:
+        if first_bytes == _JUMP:
             return before + 5  # a patched call site
         stack = int.from_bytes(bytes.fromhex(self.p(tid, RSP).decode()), "little")
         return int.from_bytes(self.upstream.memory(stack, 8), "little")
@@ -364,9 +355,7 @@ class Debuggee:
         return int.from_bytes(bytes.fromhex(self.p(tid, RIP).decode()), "little")
 
     def _real_pc(self, stop: Stop) -> int:
-        digits = stop.registers.get(RIP)
-        if digits is None:
-            digits = self.upstream.register(stop.tid, RIP)
+        digits = stop.registers.get(RIP) or self.upstream.register(stop.tid, RIP)
         return int.from_bytes(bytes.fromhex(digits.decode()), "little")
 
     def _at_trap(self, stop: Stop, trap_pc: int) -> bool:

@@ -64,6 +64,16 @@ def resume_words(actions: Sequence[Action], acting: Callable[[Action], int]) -> 
     return words
 
 
+def resume_verb(verb: str, thread: int | None, signals: Sequence[tuple[int, int]]) -> bytes:
+    """vCont's actions. A signal needs its thread named: of two actions for all, the last would win."""
+    words = [f"{verb.upper()}{number:02x}:{tid:x}" for tid, number in signals if thread in (None, tid)]
+    if thread is None:
+        words.append(verb)
+    elif not words:
+        words.append(f"{verb}:{thread:x}")
+    return ";".join(words).encode()
+
+
 Save = Callable[[str], None]
 Note = Callable[[], str]
 

@@ -13,6 +13,9 @@ long gr_call_kernel(const struct gr_call *call);
 // The same for a call that may wait; GR_RESTART where it shall be made again behind a handler.
 long gr_call_waiting(const struct gr_call *call);
 
+// refine.c: the effect of the one of many calls that this is.
+void gr_call_refine(struct gr_call *call);
+
 // record.c: a call that nothing special is to be done about.
 void gr_call_record(struct gr_call *call);
 
