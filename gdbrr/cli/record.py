@@ -79,9 +79,9 @@ def prepare(words: list[str]) -> list[str]:
     return done
 
 
-def add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser, output: str = "the demo to write (default: PROGRAM-N.demo)") -> None:
     """The options of a recording, also for `gdbrr serve --record`."""
-    parser.add_argument("-o", "--output", metavar="DEMO", type=Path, help="the demo to write (default: PROGRAM-N.demo)")
+    parser.add_argument("-o", "--output", metavar="DEMO", type=Path, help=output)
     parser.add_argument("-p", "--profile", metavar="PROFILE", help="name or file of a profile (see: gdbrr profiles)")
     parser.add_argument(
         "--set",

@@ -39,7 +39,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    record.add_options(parser)
+    record.add_options(parser, output=argparse.SUPPRESS)  # refused, by a sentence of its own
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--socket", metavar="PATH", type=Path, help="listen here (default: in a fresh directory)")
     where.add_argument("--stdio", action="store_true", help="speak over standard input and output")
