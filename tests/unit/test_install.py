@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from harness import ROOT
+from harness import ROOT, programs
 from harness.run import Result, run
 from lint import sources
 
 pytestmark = pytest.mark.limit(300)
+
+BACK = ("watch turns", "reverse-continue", "print turns")
 
 
 @pytest.fixture(scope="module")
@@ -77,6 +79,19 @@ def test_gdbinit_works_from_the_package(installed: Path) -> None:
     result = run(*command, cwd=installed.parent).expect(0)
     assert "Go back in time" in result.out
     assert result.err == ""
+
+
+@pytest.mark.needs("gdb", "gdbserver")
+def test_going_back_works_from_the_package(installed: Path, tmp_path: Path) -> None:
+    """The server runs under the environment's Python, which GDB's own knows nothing of."""
+    script = "from gdbrr.launch import engine; print(engine.gdbinit())"
+    place = run(installed / "python", "-c", script, cwd=tmp_path, env={"PYTHONPATH": ""}).expect(0).out.strip()
+    words: list[str | Path] = ["gdb", "-nx", "-batch"]
+    for command in (f"source {place}", "break puts_total", "rr-start", *BACK):
+        words += ["-ex", command]
+    environment = {"PYTHONPATH": "", "HOME": str(tmp_path)}
+    result = run(*words, programs.build("spine"), cwd=tmp_path, env=environment, limit=100).expect(0)
+    assert "$1 = 39" in result.out, result.describe()
 
 
 def test_program_is_recorded_and_replayed(installed: Path, tmp_path: Path) -> None:
