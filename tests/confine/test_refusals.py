@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from gdbrr.config import tables
-from harness import ROOT, programs, users
+from harness import ROOT, needs, programs, users
 from harness.run import Result, gdbrr, run
 
 CALLS = ["io_uring_setup", "unshare", "execve", "arch_prctl", "clone"]
@@ -137,7 +137,7 @@ def test_program_that_may_be_run_but_not_read(place: Path) -> None:
 def test_file_capabilities_as_an_ordinary_user(place: Path) -> None:
     program = _compile(place)
     if not shutil.which("setcap") or run("setcap", "cap_net_raw+ep", program).status:
-        pytest.skip("this machine has no ordinary user who could run this checkout")
+        pytest.skip(needs.reason("setcap"))
     done = users.ordinary("record", "-o", place / "x.demo", program, cwd=place).expect(1)
     assert "p has file capabilities, which gdbrr cannot record. Run a copy of it without them" in one_line(done)
 

@@ -61,6 +61,7 @@ NEEDS = {
     "ordinary_user": Need("ordinary user who could run this checkout", ordinary_user, by_setup=False),
     **{name: tool(name) for name in ("strace", "sqlite3", "xz", "git", "curl")},
     "perl": tool("perl", by_setup=False),
+    "setcap": Need("setcap, or no right to use it", lambda: shutil.which("setcap") is not None, by_setup=False),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 
