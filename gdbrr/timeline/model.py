@@ -96,7 +96,8 @@ class ThreadView:
 def as_recorded(regs: dict[str, int], views: Sequence[ThreadView]) -> dict[str, int]:
     """REGS of a process with these threads as they were in the recording: kernel ids differ in each process."""
     ids = {view.tid: view.recorded_tid for view in views if view.recorded_tid}
-    return {name: ids.get(value, value) for name, value in regs.items()}
+    # The flags, which the kernel leaves in r11, are numbers as small as the ids of a machine that was just started.
+    return {name: value if name in ("eflags", "r11") else ids.get(value, value) for name, value in regs.items()}
 
 
 @dataclass(frozen=True)
