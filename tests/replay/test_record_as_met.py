@@ -108,9 +108,13 @@ def test_a_signal_to_the_recorder_is_handed_on(number: signal.Signals, tmp_path:
     demo = tmp_path / "x.demo"
     program = programs.build("honest_nap")
     words = [*GDBRR, "record", "-o", demo, program]
-    recorder = subprocess.Popen(
-        words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
-    )
+    before = signal.signal(number, signal.SIG_DFL)  # below `nohup`, a hangup is ignored by all
+    try:
+        recorder = subprocess.Popen(
+            words, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+        )
+    finally:
+        signal.signal(number, before)
     try:
         assert recorder.stdout and b"asleep" in recorder.stdout.readline()
         os.kill(recorder.pid, number)
