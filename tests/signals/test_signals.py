@@ -98,6 +98,15 @@ def test_a_loop_behind_the_use_of_locks_is_left_at_the_same_pass(how: str, tmp_p
         assert replayed(demo).expect(0).out == first.out
 
 
+def test_vector_registers_hold_nothing_behind_a_library_function(tmp_path: Path) -> None:
+    """What the library left there in the recording would be missing on replay, and by it a loop is known again."""
+    demo = tmp_path / "a.demo"
+    program = programs.build("vectors")
+    assert recorded(program, demo).out == "0 0 1234\n"
+    assert replayed(demo).expect(0).out == "0 0 1234\n"
+    assert run(program).expect(0).out != "0 0 1234\n"
+
+
 @pytest.mark.needs("perf_breakpoints")
 def test_a_loop_beside_a_waiting_thread_is_left_at_the_same_pass(tmp_path: Path) -> None:
     demo = tmp_path / "a.demo"

@@ -1,0 +1,26 @@
+// What vector registers hold behind functions of the library, which may use them; natively whatever it left there, or what
+// the program had in them.
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define AROUND(call) \
+	({ \
+		uint64_t before = 0x1234, behind; \
+		__asm__ volatile("movq %0, %%xmm7" : : "r"(before) : "xmm7"); \
+		call; \
+		__asm__ volatile("movq %%xmm7, %0" : "=r"(behind)); \
+		behind; \
+	})
+
+int main(void)
+{
+	pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+	pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+	sem_t semaphore;
+	printf("%lx ", AROUND(pthread_cond_broadcast(&condition)));
+	printf("%lx ", AROUND(pthread_rwlock_rdlock(&lock)));
+	printf("%lx\n", AROUND(sem_init(&semaphore, 0, 1)));
+	return 0;
+}
