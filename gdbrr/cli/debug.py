@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from gdbrr.cli.words import Layout
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine
 
@@ -33,7 +34,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="start GDB on a demo, standing at its end",
         description="Starts GDB on a demo, standing at its end.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Layout,
     )
     parser.add_argument("--trust", action="store_true", help="debug it although somebody else recorded it")
     parser.add_argument("demo", metavar="DEMO", help="a demo file")

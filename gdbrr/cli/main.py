@@ -8,7 +8,7 @@ Owns: the shape of a command's help, the one line an error becomes, and the exit
 from __future__ import annotations
 
 import argparse
-import difflib
+import contextlib
 import importlib
 import os
 import signal
@@ -18,10 +18,14 @@ from types import ModuleType
 
 import gdbrr
 from gdbrr.cli import VERBS
+from gdbrr.cli.words import Layout
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+AT_ONCE = ("record", "replay")
+"""Verbs that leave nothing to be done at exit; taking the interpreter apart would be a tenth of a short run."""
 
 DESCRIPTION = """\
 Records a run of a native Linux program into a demo, a small file, and replays it under GDB with
@@ -55,10 +59,10 @@ def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         prog="gdbrr",
         description=DESCRIPTION,
         epilog=EXAMPLES,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Layout,
     )
     parser.add_argument("--version", action="version", version=f"gdbrr {gdbrr.__version__}")
-    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True)
+    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True, prog="gdbrr")
     for verb in verbs:
         load(verb).add(subparsers)
     return parser
@@ -112,6 +116,8 @@ def dispatch(words: list[str]) -> int:
 
 
 def unknown_verb(word: str) -> GdbrrError:
+    import difflib
+
     near = difflib.get_close_matches(word, VERBS, n=1)
     hint = f"did you mean {near[0]}?" if near else "try: gdbrr --help"
     return GdbrrError(f"there is no verb {word!r}", hint, EXIT_USAGE)
@@ -119,4 +125,10 @@ def unknown_verb(word: str) -> GdbrrError:
 
 def run() -> None:
     """The console script."""
-    sys.exit(main())
+    status = main()
+    if sys.argv[1:2] and sys.argv[1] in AT_ONCE:
+        with contextlib.suppress(OSError, ValueError):  # else the interpreter's own way out says what is wrong
+            sys.stdout.flush()
+            sys.stderr.flush()
+            os._exit(status)
+    sys.exit(status)

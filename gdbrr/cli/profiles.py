@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdbrr.cli.words import Layout
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -45,7 +46,7 @@ file sets.
 
 
 def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    raw = argparse.RawDescriptionHelpFormatter
+    raw = Layout
     parser = subparsers.add_parser("profiles", help=HELP, description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     program = argparse.ArgumentParser(add_help=False)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import number, size
+from gdbrr.cli.words import Layout, number, size
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         usage="gdbrr record [OPTION ...] [--] PROGRAM [ARG ...]",
         description="Run PROGRAM on this terminal as if alone, and keep the run as a demo.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Layout,
     )
     add_options(parser)
     parser.add_argument(

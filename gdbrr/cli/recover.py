@@ -10,6 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from gdbrr.cli.words import Layout
 from gdbrr.errors import GdbrrError
 
 EPILOG = """\
@@ -29,7 +30,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="make a demo of what a killed gdbrr record left behind",
         description="Make a demo of the RECORDING directory that a killed `gdbrr record` left behind.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Layout,
     )
     parser.add_argument("recording", metavar="RECORDING", type=Path, help="a directory called NAME.demo.recording")
     parser.add_argument("-o", "--output", metavar="DEMO", type=Path, help="the demo to write (default: NAME.demo)")

@@ -12,10 +12,17 @@ import os
 import signal
 import sys
 import time
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import number
+from gdbrr.cli.words import Layout, number
 from gdbrr.errors import GdbrrError
+
+if TYPE_CHECKING:
+    from gdbrr.demo.reader import Demo
+    from gdbrr.launch.replay import Outcome, Replay
+    from gdbrr.report.evidence import Collector
 
 EPILOG = """\
 examples:
@@ -42,7 +49,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="run a demo again: same output, same exit status",
         description="Execute DEMO again without a debugger, and print what the program printed.",
         epilog=EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Layout,
     )
     parser.add_argument(
         "demo",
@@ -83,20 +90,37 @@ class Progress:
         sys.stderr.flush()
 
 
+class Inspector:
+    """Looks at a process that cannot go on. Most replays need no report, and its modules take time to import."""
+
+    def __init__(self, demo: Demo, trust: bool) -> None:
+        self._demo = demo
+        self._trust = trust
+
+    @cached_property
+    def collector(self) -> Collector:
+        from gdbrr.report.evidence import Collector
+
+        return Collector(self._demo, self._trust)
+
+    def __call__(self, replay: Replay, outcome: Outcome) -> None:
+        self.collector.inspect(replay, outcome)
+
+
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
-    from gdbrr.launch import inputs, recover, replay
-    from gdbrr.report import divergence
-    from gdbrr.report.evidence import Collector
+    from gdbrr.launch import inputs, replay
 
     path = args.demo
     if path.is_dir():
+        from gdbrr.launch import recover
+
         path = recover.finish_left(path)
         print(f"gdbrr: the recording was left unfinished; it is in {path} now", file=sys.stderr)
     with Demo.open(path) as demo:
-        progress, collector = Progress(demo.ticks, args.quiet), Collector(demo, args.trust)
+        progress, inspector = Progress(demo.ticks, args.quiet), Inspector(demo, args.trust)
         try:
-            outcome = replay.run(demo, not args.quiet, args.trust, progress, collector.inspect)
+            outcome = replay.run(demo, not args.quiet, args.trust, progress, inspector)
         finally:
             progress.clear()
         if outcome.echo_error == errno.EPIPE:
@@ -114,7 +138,9 @@ def main(args: argparse.Namespace) -> int:
         if not failed:  # else the report names them, as likely causes
             for sentence in inputs.sentences(demo.manifest):
                 print(f"gdbrr: {sentence}", file=sys.stderr)
-        found = collector.finish(outcome) if failed and not outcome.echo_error else None
+        if failed or args.json:
+            from gdbrr.report import divergence
+        found = inspector.collector.finish(outcome) if failed and not outcome.echo_error else None
         if args.json:
             print(divergence.to_json(demo, outcome, found))
         elif failed:

@@ -1,14 +1,31 @@
 """How the verbs write numbers, sizes and text that a demo brought along.
 
 Runs in: a command of its own. May call: the standard library, gdbrr.report.words.
-Owns: how numbers and sizes read.
+Owns: how numbers and sizes read, and how help is laid out.
 """
 
 from __future__ import annotations
 
+import argparse
+import os
+
 from gdbrr.report.words import preview, printable
 
-__all__ = ["number", "preview", "printable", "size"]
+__all__ = ["Layout", "number", "preview", "printable", "size"]
+
+
+class Layout(argparse.RawDescriptionHelpFormatter):
+    """Help as wide as the terminal. argparse would import shutil at every start to find that out."""
+
+    def __init__(self, prog: str) -> None:
+        super().__init__(prog, width=_columns() - 2)
+
+
+def _columns() -> int:
+    try:
+        return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(1).columns or 80
+    except (ValueError, OSError):
+        return 80
 
 
 def number(n: int, noun: str) -> str:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdbrr.config import schema, tables
 from gdbrr.errors import GdbrrError
@@ -38,16 +36,14 @@ _MAX_FILE = 1 << 20
 _MAX_TEXT = 4096
 
 
-@dataclass(frozen=True)
-class Value:
+class Value(NamedTuple):
     """A value and where it came from: `FILE:LINE`, `--set`, `default` when it is that of the tables, or `drawn`."""
 
     value: schema.Scalar
     origin: str
 
 
-@dataclass(frozen=True)
-class Profile:
+class Profile(NamedTuple):
     """Every value that holds for a recording, by key (`classes.time`, `epochs.ticks`, `calls.getpid` ...)."""
 
     name: str
@@ -61,24 +57,26 @@ class Profile:
         Numbers that no table knows are refused, as are calls that cannot be supported.
         """
         classes = {cls.name: str(self.values[f"classes.{cls.name}"].value) for cls in tables.classes()}
+        number = {mode: index for index, mode in enumerate(tables.MODES)}
         by_number = bytearray([ACT_REFUSE]) * SYS_MAX
         for call in tables.syscalls():
             if "REFUSED" in call.flags:
                 continue
             own = self.values.get(f"calls.{call.name}")
             mode = str(own.value) if own else schema.class_mode(call, classes)
-            by_number[call.nr] = tables.MODES.index(mode)
+            by_number[call.nr] = number[mode]
         by_class = bytearray([ACT_REFUSE]) * CLASS_MAX
         for index, cls in enumerate(tables.classes()):
-            by_class[index] = tables.MODES.index(classes[cls.name])
+            by_class[index] = number[classes[cls.name]]
         return bytes(by_number), bytes(by_class)
 
     def with_seed(self) -> Profile:
         """This profile, with a seed from the kernel where one is needed and none was chosen."""
         if self.values["order"].value not in SEEDED or self.values["seed"].value:
             return self
-        seed = Value(1 + secrets.randbelow(schema.keys()["seed"].knob[0].max), "drawn")
-        return replace(self, values={**self.values, "seed": seed})
+        most = schema.keys()["seed"].knob[0].max
+        seed = Value(1 + int.from_bytes(os.urandom(16), "little") % most, "drawn")
+        return self._replace(values={**self.values, "seed": seed})
 
     def kinds(self) -> bytes:
         """What happens to each kind of descriptor: kind_action of struct gr_ctl. 0: its class says so."""
@@ -241,6 +239,8 @@ def read_text(path: Path) -> str:
 
 
 def parse_toml(path: Path, text: str) -> dict[str, Any]:
+    if not any(line.strip() and not line.startswith("#") for line in text.splitlines()):
+        return {}  # most runs use the default profile, which sets nothing: no parser is imported for it
     if sys.version_info >= (3, 11):
         import tomllib
     else:

@@ -6,12 +6,11 @@ Owns: the names of the keys, and the list of what is planned and not honoured ye
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
-from gdbrr.config import tables
+from gdbrr.config import grammar, tables
 from gdbrr.errors import GdbrrError
 
 Scalar = str | int
@@ -42,11 +41,9 @@ NOT_YET_ORDERS = {
 SECTIONS = ("pct", "epochs", "limits", "engine", "classes", "calls", "descriptors", "paths")
 RULES_MAX = 8192
 """GR_RULES_MAX of preload/abi.h: the bytes that all path rules together may take; a test compares them."""
-MAKING = frozenset({"MAKES", "MAKES_IF", "MAKES_AT"})
 
 
-@dataclass(frozen=True)
-class Key:
+class Key(NamedTuple):
     """One thing a profile can set."""
 
     name: str
@@ -102,7 +99,7 @@ class Key:
         try:
             if isinstance(value, bool) or not isinstance(value, (int, str)):
                 raise ValueError
-            number = value if isinstance(value, int) else tables.parse_number(value)
+            number = value if isinstance(value, int) else grammar.parse_number(value)
         except ValueError:
             raise GdbrrError(
                 f"{self.name} = {shown(value)} is not a number", hint=f"write a whole number{unit}"
@@ -125,6 +122,8 @@ def shown(value: object) -> str:
 
 def near(word: str, words: Iterable[str], otherwise: str) -> str:
     """A hint that names the word that was perhaps meant, or all of them."""
+    import difflib
+
     choices = list(words)
     found = difflib.get_close_matches(word, choices, n=1, cutoff=0.5)
     return f"did you mean {found[0]}?" if found else f"{otherwise} {', '.join(choices)}"
@@ -168,6 +167,8 @@ def key(name: str) -> Key:
         siblings = [known.partition(".")[2] for known in keys() if known.startswith(f"{top}.")]
         if siblings:
             raise GdbrrError(f"{shown(rest)} is not a key of [{top}]", hint=near(rest, siblings, "it has"))
+    import difflib
+
     # A key without its section, or a section misspelt: the last part tells most.
     by_last = {known.rpartition(".")[2]: known for known in keys()}
     found = difflib.get_close_matches(name.rpartition(".")[2], by_last, n=1, cutoff=0.75)
@@ -179,6 +180,8 @@ def call_key(name: str) -> Key:
     """The key for one system call, if its mode is anybody's choice."""
     call = tables.syscall_by_name().get(name)
     if call is None:
+        import difflib
+
         near_name = difflib.get_close_matches(name, tables.syscall_by_name(), n=1)
         hint = f"did you mean {near_name[0]}?" if near_name else "docs/syscalls.md lists them"
         raise GdbrrError(f"there is no system call {shown(name)}", hint=hint)
@@ -202,7 +205,7 @@ def kind_key(name: str) -> Key:
     if name not in kinds:
         raise GdbrrError(f"there is no kind of descriptor {shown(name)}", hint=near(name, kinds, "kinds are"))
     kind = kinds[name]
-    cls = next(cls for cls in tables.classes() if cls.name == kind.cls)
+    cls = tables.class_by_name()[kind.cls]
     return Key(f"descriptors.{name}", cls.default, kind.help, modes=cls.modes)
 
 
@@ -226,15 +229,14 @@ def call_modes(call: tables.Syscall) -> tuple[str, ...]:
     FIFO waits, and a native file must be opened).
     INVARIANT(replay-lasts-nowhere): a call that changes the world is recorded: a replay does not unlink files again.
     """
-    modes = next(cls.modes for cls in tables.classes() if cls.name == call.cls)
-    makes = any(effect.word in MAKING for effect in call.effects)
-    kept = "IRREV" in call.flags or ("BLOCKS" in call.flags and not makes)
+    modes = tables.class_by_name()[call.cls].modes
+    kept = "IRREV" in call.flags or ("BLOCKS" in call.flags and not call.makes)
     return ("record",) if kept and "record" in modes else modes
 
 
 def class_mode(call: tables.Syscall, classes: dict[str, str]) -> str:
     """The mode CALL gets from its class, given the modes in CLASSES; the default mode for classes not in it."""
-    cls = next(cls for cls in tables.classes() if cls.name == call.cls)
+    cls = tables.class_by_name()[call.cls]
     mode = classes.get(cls.name, cls.default)
     modes = call_modes(call)
     return mode if mode in modes else modes[0]

@@ -1,24 +1,26 @@
 """The engine's tables (preload/tables/*.def) as Python sees them: one parser for all of them.
 
 Runs in: everywhere, GDB's Python included. May call: the standard library and gdbrr.errors only.
-Owns: the grammar of a .def file: one `MACRO(field, field, ...)` a line, `//` comments, strings in double quotes.
+Owns: what the rows of each table mean; gdbrr/config/grammar.py reads their lines.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
+from functools import cache, cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
+from gdbrr.config.grammar import Line, contents, lines, parse_number, split_fields, with_unit
 from gdbrr.errors import GdbrrError
 
 MODES = ("record", "native", "ignore")
 """The modes of a class or call; the place of each is its number in enum gr_action."""
 
 FLAGS = ("BLOCKS", "IRREV", "BY_FD", "SPECIAL", "REFUSED", "NORETURN")
+
+_ALL_FLAGS = frozenset(FLAGS)
 
 FILE_TYPES = ("REG", "DIR", "LNK", "FIFO", "SOCK", "CHR", "BLK", "ANON")
 
@@ -33,25 +35,20 @@ _LENGTHS = {
     "RET_PLUS_TO": 2, "AT": 1, "FDSET": 1, "SELF": 1, "PAGES": 1, "NODES": 1,
 }  # fmt: skip
 
-_LINE = re.compile(r"(?P<macro>[A-Z]+)\((?P<fields>.*)\)\Z")
 _TERM = re.compile(r"(?P<word>[A-Z_]+)(?:\((?P<fields>.*)\))?\Z")
 _ENUM = re.compile(r"enum\((?P<names>\w+(?:\|\w+)*)\)\Z")
-_NUMBER = re.compile(r"(?P<digits>[0-9]+|0[xX][0-9a-fA-F]+)(?P<unit>[KMGT]?)\Z")
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 Row = TypeVar("Row")
 
 
-@dataclass(frozen=True)
-class Length:
+class Length(NamedTuple):
     """How many bytes an effect is about, e.g. ARGX with numbers (2, 8)."""
 
     word: str
     numbers: tuple[int, ...]
 
 
-@dataclass(frozen=True)
-class Effect:
+class Effect(NamedTuple):
     """What a call does with one argument, e.g. OUT with numbers (2,) and a length."""
 
     word: str
@@ -59,34 +56,40 @@ class Effect:
     length: Length | None = None
 
 
-@dataclass(frozen=True)
 class Syscall:
-    nr: int
-    name: str
-    cls: str
-    flags: frozenset[str]
-    nargs: int
-    effects: tuple[Effect, ...]
+    """What happens to its arguments is read when it is asked for: starting a recording needs none of it."""
+
+    def __init__(self, line: Line, effects: str) -> None:
+        _, self.name, self.cls, flags, *_rest = line.fields
+        self.nr = line.number(0)
+        self.flags = _flags(line, flags)
+        self.nargs = line.number(4)
+        self.makes = "MAKES" in effects
+        """Whether it makes a descriptor."""
+        self._line = line
+        self._effects = effects
+
+    @cached_property
+    def effects(self) -> tuple[Effect, ...]:
+        line = self._line.split(self._effects)
+        return tuple(_effect(line, text) for text in line.fields)
 
 
-@dataclass(frozen=True)
-class Ioctl:
+class Ioctl(NamedTuple):
     name: str
     request: int
     effect: Effect | None
     """None: argument 3 is a number, not a pointer."""
 
 
-@dataclass(frozen=True)
-class Class:
+class Class(NamedTuple):
     name: str
     default: str
     help: str
     modes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """What a descriptor refers to. A profile's rule for it has one of the modes of its class."""
 
     name: str
@@ -97,8 +100,7 @@ class Kind:
     """Device numbers: first and last major, first and last minor."""
 
 
-@dataclass(frozen=True)
-class Knob:
+class Knob(NamedTuple):
     """A setting with a value. Numbers are what the engine sees; an enum's number is the place of its name."""
 
     name: str
@@ -121,72 +123,29 @@ class Knob:
         return str(number)
 
 
-@dataclass(frozen=True)
-class Op:
+class Op(NamedTuple):
     number: int
     name: str
     help: str
 
 
-@dataclass(frozen=True)
-class Wrapper:
+class Wrapper(NamedTuple):
     name: str
     version: str
     op: str
     help: str
 
 
-@dataclass(frozen=True)
-class ThreadField:
+class ThreadField(NamedTuple):
     type: str
     name: str
     help: str
 
 
-@dataclass(frozen=True)
-class Refusal:
+class Refusal(NamedTuple):
     name: str
     reason: str
     way_out: str
-
-
-@dataclass(frozen=True)
-class _Line:
-    """A line of a table with the place to name when it is wrong."""
-
-    place: str
-    fields: tuple[str, ...]
-
-    def fail(self, what: str) -> GdbrrError:
-        return GdbrrError(f"{self.place}: {what}", hint="this file belongs to gdbrr: mend it, or install gdbrr again")
-
-    def string(self, index: int) -> str:
-        field = self.fields[index]
-        if len(field) < 3 or field[0] != '"' or field[-1] != '"':
-            raise self.fail(f"field {index + 1} is not a string in double quotes")
-        return field[1:-1]
-
-    def number(self, index: int) -> int:
-        try:
-            return parse_number(self.fields[index])
-        except ValueError:
-            raise self.fail(f"{self.fields[index]!r} is not a number") from None
-
-
-def parse_number(text: str) -> int:
-    """`4096`, `0x5401`, `16M`; ValueError for anything else."""
-    match = _NUMBER.match(text)
-    if not match:
-        raise ValueError(text)
-    return int(match["digits"], 0) * _UNITS[match["unit"]]
-
-
-def with_unit(number: int) -> str:
-    """The shortest way to write NUMBER that parse_number reads."""
-    for unit, size in reversed(_UNITS.items()):
-        if number and number % size == 0:
-            return f"{number // size}{unit}"
-    return str(number)
 
 
 def directory() -> Path:
@@ -198,54 +157,7 @@ def directory() -> Path:
     raise GdbrrError(f"the engine's tables are not beside {package}", hint="install gdbrr again: pip install .")
 
 
-def split_fields(text: str) -> tuple[str, ...]:
-    """Split at the commas that stand outside of parentheses and strings; ValueError when those do not close."""
-    fields: list[str] = []
-    start, depth, quoted = 0, 0, False
-    for at, char in enumerate(text):
-        if char == '"':
-            quoted = not quoted
-        elif quoted:
-            continue
-        elif char == "(":
-            depth += 1
-        elif char == ")":
-            depth -= 1
-            if depth < 0:
-                raise ValueError("one ) too many")
-        elif char == "," and depth == 0:
-            fields.append(text[start:at].strip())
-            start = at + 1
-    if quoted or depth:
-        raise ValueError("a string or parenthesis is not closed")
-    fields.append(text[start:].strip())
-    return tuple(fields)
-
-
-def parse_lines(path: Path, macro: str, least: int, most: int | None = None) -> Iterator[_Line]:
-    """Every line of the table at PATH; all must be MACRO with LEAST to MOST fields (None: as many as it likes)."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise GdbrrError(f"{path}: {error.strerror}", hint="install gdbrr again: pip install .") from None
-    for number, raw in enumerate(text.splitlines(), 1):
-        stripped = raw.strip()
-        if not stripped or stripped.startswith("//"):
-            continue
-        line = _Line(f"{path.name}:{number}", ())
-        match = _LINE.match(stripped)
-        if not match or match["macro"] != macro:
-            raise line.fail(f"not a {macro}(...) line")
-        try:
-            line = _Line(line.place, split_fields(match["fields"]))
-        except ValueError as error:
-            raise line.fail(str(error)) from None
-        if not least <= len(line.fields) <= (most or len(line.fields)):
-            raise line.fail(f"{len(line.fields)} fields, expected {least}{'' if most == least else ' or more'}")
-        yield line
-
-
-def _effect(line: _Line, text: str, first: tuple[int, ...] = ()) -> Effect:
+def _effect(line: Line, text: str, first: tuple[int, ...] = ()) -> Effect:
     """One effect. FIRST are numbers that the table leaves out because they are always the same."""
     word, fields = _term(line, text)
     if word in _WITH_LENGTH:
@@ -261,43 +173,41 @@ def _effect(line: _Line, text: str, first: tuple[int, ...] = ()) -> Effect:
     return Effect(word, _numbers(line, fields))
 
 
-def _term(line: _Line, text: str) -> tuple[str, tuple[str, ...]]:
+def _term(line: Line, text: str) -> tuple[str, tuple[str, ...]]:
     match = _TERM.match(text)
     if not match:
         raise line.fail(f"{text!r} is not an effect or a length")
     return match["word"], split_fields(match["fields"]) if match["fields"] else ()
 
 
-def _numbers(line: _Line, fields: tuple[str, ...]) -> tuple[int, ...]:
+def _numbers(line: Line, fields: tuple[str, ...]) -> tuple[int, ...]:
     try:
         return tuple(parse_number(field) for field in fields)
     except ValueError as error:
         raise line.fail(f"{error} is not a number") from None
 
 
-def _read_syscall(line: _Line) -> Syscall:
-    _, name, cls, flag_text, *_rest = line.fields
-    flags = frozenset(() if flag_text == "0" else flag_text.split("|"))
-    if not flags <= set(FLAGS):
-        raise line.fail(f"{flag_text} has an unknown flag")
-    effects = tuple(_effect(line, text) for text in line.fields[5:])
-    return Syscall(line.number(0), name, cls, flags, line.number(4), effects)
+def _flags(line: Line, text: str) -> frozenset[str]:
+    flags = frozenset(() if text == "0" else text.split("|"))
+    if not flags <= _ALL_FLAGS:
+        raise line.fail(f"{text} has an unknown flag")
+    return flags
 
 
-def _read_ioctl(line: _Line) -> Ioctl:
+def _read_ioctl(line: Line) -> Ioctl:
     name, _, text = line.fields
     effect = None if text == "VALUE" else _effect(line, text, first=() if text == "MAKES" else (3,))
     return Ioctl(name, line.number(1), effect)
 
 
-def _read_class(line: _Line) -> Class:
+def _read_class(line: Line) -> Class:
     modes = tuple(line.fields[3].split("|"))
     if not set(modes) <= set(MODES) or line.fields[1] not in modes:
         raise line.fail("the modes, or the default mode, are not modes")
     return Class(line.fields[0], line.fields[1], line.string(2), modes)
 
 
-def _read_kind(line: _Line) -> Kind:
+def _read_kind(line: Line) -> Kind:
     name, cls, file_type = line.fields[:3]
     if file_type not in FILE_TYPES:
         raise line.fail(f"{file_type} is not a type of file")
@@ -310,7 +220,7 @@ def _read_kind(line: _Line) -> Kind:
     return Kind(name, cls, file_type, line.string(3), tuple(devices))
 
 
-def _read_knob(line: _Line) -> Knob:
+def _read_knob(line: Line) -> Knob:
     name, kind, default = line.fields[:3]
     enum = _ENUM.match(kind)
     if enum:
@@ -326,14 +236,20 @@ def _read_knob(line: _Line) -> Knob:
     return knob
 
 
-def _read(table: str, macro: str, least: int, most: int | None, row: Callable[[_Line], Row]) -> tuple[Row, ...]:
-    return tuple(row(line) for line in parse_lines(directory() / f"{table}.def", macro, least, most))
+def _read(table: str, macro: str, least: int, most: int | None, row: Callable[[Line], Row]) -> tuple[Row, ...]:
+    return tuple(row(line) for line in lines(directory() / f"{table}.def", macro, least, most))
 
 
 @cache
 def syscalls() -> tuple[Syscall, ...]:
     """Every system call, by number."""
-    return _read("syscalls", "SYS", 5, None, _read_syscall)
+    rows = []
+    for line, text in contents(directory() / "syscalls.def", "SYS"):
+        *fields, effects = [field.strip() for field in f"{text},".split(",", 5)]  # none of the first five has a comma
+        full = line._replace(fields=tuple(fields))
+        full.check_count(5, None)
+        rows.append(Syscall(full, effects[:-1].rstrip()))
+    return tuple(rows)
 
 
 @cache
@@ -368,7 +284,7 @@ def ops() -> tuple[Op, ...]:
 
 @cache
 def wrappers() -> tuple[Wrapper, ...]:
-    def row(line: _Line) -> Wrapper:
+    def row(line: Line) -> Wrapper:
         return Wrapper(line.fields[0], line.string(1), line.fields[2], line.string(3))
 
     return _read("wrappers", "WRAP", 4, 4, row)
@@ -382,6 +298,11 @@ def thread_fields() -> tuple[ThreadField, ...]:
 @cache
 def refusals() -> tuple[Refusal, ...]:
     return _read("refusals", "REFUSAL", 3, 3, lambda line: Refusal(line.fields[0], line.string(1), line.string(2)))
+
+
+@cache
+def class_by_name() -> dict[str, Class]:
+    return {cls.name: cls for cls in classes()}
 
 
 @cache

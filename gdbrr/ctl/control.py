@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Collection, Iterable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdbrr import abi
 from gdbrr.abi import ffi, lib
@@ -25,8 +24,7 @@ _PATIENCE = 0.02
 """Seconds after which a waiting controller looks whether the process still lives and reports progress."""
 
 
-@dataclass(frozen=True)
-class Panic:
+class Panic(NamedTuple):
     """Why a process of the program gave up."""
 
     code: int
@@ -52,11 +50,10 @@ class Panic:
         return bool(self.code == lib.GR_PANIC_DESYNC)
 
 
-@dataclass(frozen=True)
-class Soft:
+class Soft(NamedTuple):
     """Output that differed although the demo was kept: how often, and the first time."""
 
-    count: int
+    count: int  # type: ignore[assignment]  # nobody counts values in it
     tick: int
     thread: int
     fd: int
@@ -65,8 +62,7 @@ class Soft:
     got_len: int
 
 
-@dataclass(frozen=True)
-class PointHit:
+class PointHit(NamedTuple):
     """A hit as the engine logged it; `nth` counts from 1 within its tick."""
 
     tick: int
@@ -79,8 +75,7 @@ class PointHit:
     by_operation: bool
 
 
-@dataclass(frozen=True)
-class Armed:
+class Armed(NamedTuple):
     """A point as the engine takes it; `stop_at` 0 only logs."""
 
     addr: int

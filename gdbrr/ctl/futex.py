@@ -6,28 +6,34 @@ Owns: nothing.
 
 from __future__ import annotations
 
-import ctypes
+import struct
+from collections.abc import Callable
+from functools import cache
 
 _SYS_FUTEX = 202
+# Not the PRIVATE forms: the other side is another process.
 _FUTEX_WAIT = 0
 _FUTEX_WAKE = 1
 _EVERYBODY = 0x7FFFFFFF
 
-# Not the PRIVATE forms: the other side is another process.
-_syscall = ctypes.CDLL(None, use_errno=True).syscall
-_syscall.restype = ctypes.c_long
 
+@cache
+def _syscall() -> Callable[..., int]:
+    import ctypes  # for who waits only: a recording does not
 
-class _Timespec(ctypes.Structure):
-    _fields_ = [("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long)]
+    call = ctypes.CDLL(None).syscall
+    call.restype = ctypes.c_long
+    long, number, word, pointer = ctypes.c_long, ctypes.c_int, ctypes.c_uint32, ctypes.c_void_p
+    call.argtypes = (long, pointer, number, word, ctypes.c_char_p, pointer, number)
+    return call
 
 
 def wait(address: int, value: int, timeout: float) -> None:
     """Sleep while the 32-bit word at ADDRESS is VALUE, at most TIMEOUT seconds; may return early, so check again."""
     seconds = int(timeout)
-    limit = _Timespec(seconds, int((timeout - seconds) * 1e9))
-    _syscall(_SYS_FUTEX, ctypes.c_void_p(address), _FUTEX_WAIT, ctypes.c_uint32(value), ctypes.byref(limit), None, 0)
+    limit = struct.pack("=qq", seconds, int((timeout - seconds) * 1e9))
+    _syscall()(_SYS_FUTEX, address, _FUTEX_WAIT, value, limit, None, 0)
 
 
 def wake(address: int) -> None:
-    _syscall(_SYS_FUTEX, ctypes.c_void_p(address), _FUTEX_WAKE, _EVERYBODY, None, None, 0)
+    _syscall()(_SYS_FUTEX, address, _FUTEX_WAKE, _EVERYBODY, None, None, 0)

@@ -6,22 +6,20 @@ Owns: these records; gdbrr/demo/reader.py fills them in.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from gdbrr.errors import GdbrrError
 
 
-@dataclass(frozen=True)
-class End:
+class End(NamedTuple):
     kind: str
     """exit, signal or unknown."""
     value: int
     """Exit status or signal number."""
 
 
-@dataclass(frozen=True)
-class Epoch:
-    index: int
+class Epoch(NamedTuple):
+    index: int  # type: ignore[assignment]  # nobody looks for a value in it
     start: int
     end: int
     bytes: int
@@ -29,9 +27,8 @@ class Epoch:
     """Seconds since the start of the recording at which it began; None where the recording does not tell."""
 
 
-@dataclass(frozen=True)
-class ThreadInfo:
-    index: int
+class ThreadInfo(NamedTuple):
+    index: int  # type: ignore[assignment]
     operations: int
     bytes: int
     """Of its events, before compression."""
@@ -39,8 +36,7 @@ class ThreadInfo:
     parent: int | None
 
 
-@dataclass(frozen=True)
-class Damage:
+class Damage(NamedTuple):
     """Where a demo stops being readable."""
 
     offset: int

@@ -7,11 +7,9 @@ Owns: the layout of the image: header, stream table, runs, then every thread's e
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from gdbrr.abi import ABI_VERSION, ffi, lib
 from gdbrr.demo.pack import pack
@@ -25,8 +23,7 @@ _STREAM: int = ffi.sizeof("struct gr_stream")
 _RUN: int = ffi.sizeof("struct gr_run")
 
 
-@dataclass(frozen=True)
-class ImageInfo:
+class ImageInfo(NamedTuple):
     path: Path
     threads: int
     ticks: int
@@ -96,6 +93,8 @@ def _pieces(demo: Demo, thread: int, ops: int) -> Iterator[bytes]:
 
 def write_image_from_recording(recording: Path, path: Path, progress: Progress | None = None) -> ImageInfo:
     """The same for a recording that is not packed yet and goes on existing."""
+    import tempfile
+
     with tempfile.TemporaryDirectory(prefix="gdbrr-", dir=path.parent) as scratch:
         packed = Path(scratch) / "live.demo"
         pack(recording, packed, keep=True, progress=progress)

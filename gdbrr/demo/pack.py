@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,8 +30,7 @@ _END_KINDS = {1: "exit", 2: "signal"}
 _FILES = ("ctl", "log", "manifest.json", "manifest.json.new")
 
 
-@dataclass(frozen=True)
-class Summary:
+class Summary(NamedTuple):
     """What was packed: for the line that ends `gdbrr record`."""
 
     operations: int
@@ -42,7 +40,7 @@ class Summary:
     """Size of the demo."""
     log_bytes: int
     """Of the events, before compression."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """What could not be taken over from the recording, one sentence each."""
 
 

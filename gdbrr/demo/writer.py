@@ -7,7 +7,6 @@ Owns: the order in which blocks may come; everything in a file it finished can b
 from __future__ import annotations
 
 import os
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -82,8 +81,9 @@ class Writer:
 @contextmanager
 def atomic(out: Path) -> Iterator[BinaryIO]:
     """A file that appears at `out` whole or not at all; only its owner may read it, for it holds the environment."""
+    name = out.with_name(f".{out.name}.{os.urandom(4).hex()}")
     try:
-        fd, name = tempfile.mkstemp(prefix=f".{out.name}.", dir=out.parent)
+        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise GdbrrError(f"{out.parent} cannot be written: {error.strerror}", hint="choose another place") from None
     try:
@@ -96,4 +96,4 @@ def atomic(out: Path) -> Iterator[BinaryIO]:
         hint = "make room or choose another place"
         raise GdbrrError(f"{out} cannot be written: {error.strerror}", hint=hint) from None
     finally:
-        Path(name).unlink(missing_ok=True)
+        name.unlink(missing_ok=True)

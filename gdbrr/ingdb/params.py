@@ -1,7 +1,7 @@
 """`set gdbrr NAME VALUE` and `show gdbrr NAME`: the knobs of tables/knobs.def, and what concerns GDB's side alone.
 
 Runs in: GDB's Python; without GDB where settings are read and tested (only install needs gdb).
-May call: gdbrr.config.tables.
+May call: gdbrr.config.
 Owns: the values the user has set in this GDB.
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from gdbrr.config import tables
+from gdbrr.config import grammar, tables
 from gdbrr.errors import GdbrrError
 
 
@@ -35,13 +35,13 @@ def knob_setting(knob: tables.Knob) -> Setting:
 
     def check(text: str) -> str:
         try:
-            number = tables.parse_number(text)
+            number = grammar.parse_number(text)
         except ValueError:
             number = -1
         if not knob.min <= number <= knob.max:
             raise GdbrrError(
                 f"{shown} cannot be {text!r}",
-                hint=f"it goes from {tables.with_unit(knob.min)} to {tables.with_unit(knob.max)}",
+                hint=f"it goes from {grammar.with_unit(knob.min)} to {grammar.with_unit(knob.max)}",
             )
         return text
 

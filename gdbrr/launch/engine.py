@@ -6,8 +6,8 @@ Owns: the value of LD_PRELOAD.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gdbrr.errors import GdbrrError
 
@@ -15,8 +15,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _PADDING = 256
 
 
-@dataclass(frozen=True)
-class Engine:
+class Engine(NamedTuple):
     library: Path
     launcher: Path
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import hashlib
 import os
-import platform
 import stat
 import struct
 from pathlib import Path
@@ -27,14 +25,17 @@ def host_id() -> str:
     try:
         machine = Path("/etc/machine-id").read_text().strip()
     except OSError:
-        machine = platform.node()
-    return hashlib.sha256(f"gdbrr {machine} {os.getuid()}".encode()).hexdigest()[:32]
+        machine = os.uname().nodename
+    from hashlib import sha256
+
+    return sha256(f"gdbrr {machine} {os.getuid()}".encode()).hexdigest()[:32]
 
 
 def facts() -> dict[str, str]:
+    system = os.uname()
     return {
-        "kernel": platform.release(),
-        "machine": platform.machine(),
+        "kernel": system.release,
+        "machine": system.machine,
         "cpu": _cpu(),
         "libc": os.confstr("CS_GNU_LIBC_VERSION") or "unknown",
         "id": host_id(),

@@ -11,17 +11,13 @@ import errno
 import json
 import os
 import resource
-import secrets
 import select
 import shlex
-import shutil
 import signal
-import socket
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gdbrr
 from gdbrr import abi
@@ -30,7 +26,7 @@ from gdbrr.config import tables
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, inputs, spawn
+from gdbrr.launch import host, inputs, scratch, spawn
 from gdbrr.launch.signals import terminal_signals
 
 if TYPE_CHECKING:
@@ -47,8 +43,7 @@ class Kept(GdbrrError):
     """No demo could be made; what was recorded is kept in its directory."""
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(NamedTuple):
     """What to record."""
 
     argv: Sequence[str]
@@ -62,8 +57,7 @@ class Request:
         return spawn.find_program(self.argv[0], self.env, self.cwd)
 
 
-@dataclass(frozen=True)
-class Ending:
+class Ending(NamedTuple):
     """How a run ended, and what it left."""
 
     status: int
@@ -100,10 +94,10 @@ class Recording:
     """One recording directory and the process that writes to it."""
 
     def __init__(self, request: Request, directory: Path) -> None:
-        self.request = request = replace(request, profile=request.profile.with_seed())
+        self.request = request = request._replace(profile=request.profile.with_seed())
         self.directory = directory
         self.exe, self.program = request.program()
-        self.random = secrets.token_bytes(16)
+        self.random = os.urandom(16)
         self.stack_limit = spawn.stack_limit()
         self.manifest = self._manifest()
         self.pid = 0
@@ -126,7 +120,7 @@ class Recording:
         try:
             self.page = self._make_page()
         except BaseException:
-            shutil.rmtree(directory, ignore_errors=True)
+            scratch.remove(directory)
             raise
         self._write_manifest()
 
@@ -272,7 +266,7 @@ class Recording:
 
     def remove(self) -> None:
         self.page.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        scratch.remove(self.directory)
 
 
 def refusal(panic: Panic) -> GdbrrError:
@@ -335,7 +329,7 @@ def run(request: Request, demo: Path) -> Ending:
     return Ending(status, demo, summary, panic)
 
 
-def _await_end(recording: Recording, wake: socket.socket) -> int:
+def _await_end(recording: Recording, wake: int) -> int:
     """Wait until the program is gone; stop with it when it is stopped, so that job control sees one program."""
     look = _FIRST_LOOK
     poll = select.poll()
@@ -352,5 +346,5 @@ def _await_end(recording: Recording, wake: socket.socket) -> int:
         recording.note_objects()
         if poll.poll(look * 1000):
             with contextlib.suppress(BlockingIOError):
-                wake.recv(4096)
+                os.read(wake, 4096)
         look = min(look * 1.5, _SLOWEST_LOOK)

@@ -8,14 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
-import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdbrr import abi
 from gdbrr.abi import lib
@@ -24,7 +20,7 @@ from gdbrr.ctl.control import FOREVER, Control, Panic, ProcessEnded, Slot, Soft,
 from gdbrr.demo import image
 from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, record, spawn
+from gdbrr.launch import host, record, scratch, spawn
 from gdbrr.launch.watchdog import Overdue, Watchdog
 
 if TYPE_CHECKING:
@@ -40,15 +36,15 @@ class Untrusted(GdbrrError):
     """The demo comes from somebody else."""
 
 
-@dataclass
 class Replay:
     """A started replay: slot 0 is its first process. `close` ends that one only; copies are their maker's."""
 
-    demo: Demo
-    control: Control
-    slot: Slot
-    pid: int
-    profile: Profile
+    def __init__(self, demo: Demo, control: Control, slot: Slot, pid: int, profile: Profile) -> None:
+        self.demo = demo
+        self.control = control
+        self.slot = slot
+        self.pid = pid
+        self.profile = profile
 
     def close(self) -> None:
         if self.pid:
@@ -56,8 +52,7 @@ class Replay:
         self.control.close()
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(NamedTuple):
     """How a replay without a debugger ended."""
 
     status: int
@@ -143,16 +138,6 @@ def check_program(manifest: dict[str, Any]) -> None:
         raise GdbrrError(f"{manifest['program']}, which the demo was recorded from, is not here", "put it back", 1)
 
 
-@contextlib.contextmanager
-def scratch() -> Iterator[Path]:
-    """A private directory that is gone as soon as the replay has opened what is in it."""
-    path = Path(tempfile.mkdtemp(prefix="gdbrr-"))
-    try:
-        yield path
-    finally:
-        shutil.rmtree(path, ignore_errors=True)
-
-
 def start(
     demo: Demo,
     *,
@@ -175,7 +160,7 @@ def start(
         check_trust(demo, profile)
     check_program(manifest)
     env = environment(manifest)
-    with scratch() as directory:
+    with scratch.directory() as directory:
         image.write_image(demo, directory / "image")
         page = abi.map_ctl(directory / "ctl", create=True)
         page.c.mode = lib.GR_MODE_REPLAY

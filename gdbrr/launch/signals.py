@@ -7,14 +7,14 @@ Owns: the handlers of this process, until the program is gone.
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
-import socket
 from collections.abc import Callable, Iterator
 from typing import Any
 
 
 @contextlib.contextmanager
-def terminal_signals(forward: Callable[[int], None]) -> Iterator[socket.socket]:
+def terminal_signals(forward: Callable[[int], None]) -> Iterator[int]:
     """Leave the terminal's signals to the program and outlive them; yields what becomes readable at any signal."""
 
     def outlive(number: int, frame: object) -> None:
@@ -31,11 +31,9 @@ def terminal_signals(forward: Callable[[int], None]) -> Iterator[socket.socket]:
         (signal.SIGHUP, hand_on),
         (signal.SIGCHLD, outlive),
     ]
-    ours, theirs = socket.socketpair()
-    ours.setblocking(False)
-    theirs.setblocking(False)
+    ours, theirs = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     before: dict[int, Any] = {}
-    wakeup = signal.set_wakeup_fd(theirs.fileno(), warn_on_full_buffer=False)
+    wakeup = signal.set_wakeup_fd(theirs, warn_on_full_buffer=False)
     try:
         for number, handler in wanted:
             if number == signal.SIGCHLD or signal.getsignal(number) is not signal.SIG_IGN:
@@ -45,5 +43,5 @@ def terminal_signals(forward: Callable[[int], None]) -> Iterator[socket.socket]:
         signal.set_wakeup_fd(wakeup)
         for number, old in before.items():
             signal.signal(number, old)
-        ours.close()
-        theirs.close()
+        os.close(ours)
+        os.close(theirs)

@@ -13,8 +13,8 @@ import os
 import resource
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from gdbrr.abi import Ctl, lib
 from gdbrr.ctl.control import is_child, read_panic
@@ -25,8 +25,7 @@ NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 
 
-@dataclass(frozen=True)
-class Start:
+class Start(NamedTuple):
     """What a program is started with. `exe` is handed to execve as it stands, because the program can see it."""
 
     exe: str

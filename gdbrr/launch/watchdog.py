@@ -6,10 +6,11 @@ Owns: the rule that a segment of more than 20 times its recorded time and two se
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
 
-from gdbrr.demo.reader import Demo
+if TYPE_CHECKING:
+    from gdbrr.demo.reader import Demo
 
 FACTOR = 20
 GRACE = 2.0
@@ -19,8 +20,7 @@ _RESOLUTION = 0.016
 """How far a time may lie beside its event: 2^24 cycles at 1 GHz (INVARIANT(segment-time) in preload/log/log.c)."""
 
 
-@dataclass(frozen=True)
-class Overdue:
+class Overdue(NamedTuple):
     """A segment that did not end in time."""
 
     tick: int

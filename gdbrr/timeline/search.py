@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, PointHit, ProcessEnded, has_ended
@@ -126,7 +126,7 @@ def one_by_operation(hits: Sequence[PointHit]) -> list[PointHit]:
         at = newest.get(hit.point)
         last = joined[at] if at is not None else None
         if at is not None and last and last.by_operation and hit.by_operation and last.tick == hit.tick:
-            joined[at] = replace(hit, old=last.old)
+            joined[at] = hit._replace(old=last.old)
         else:
             newest[hit.point] = len(joined)
             joined.append(hit)

@@ -228,8 +228,8 @@ def test_size(count: int, shown: str) -> None:
 def loaded_in_gdb() -> list[Path]:
     """The files of gdbrr that sourcing gdbinit.py loads."""
     files = [path for path in (ROOT / "gdbrr" / "ingdb").rglob("*.py") if path.name != "docs.py"]
-    others = ("__init__.py", "errors.py", "config/__init__.py", "config/tables.py", "timeline/__init__.py",
-              "timeline/model.py")  # fmt: skip
+    others = ("__init__.py", "errors.py", "config/__init__.py", "config/tables.py", "config/grammar.py",
+              "timeline/__init__.py", "timeline/model.py")  # fmt: skip
     return [ROOT / "gdbinit.py", *files, *(ROOT / "gdbrr" / name for name in others)]
 
 

@@ -33,7 +33,14 @@ PYTHON_RANKS = {
     "gdbrr.__main__": 8,
 }
 STRANGERS = {"gdbrr.cli", "gdbrr.ingdb"}
-INGDB_MAY_IMPORT = ("gdbrr.errors", "gdbrr.config.tables", "gdbrr.timeline.model", "gdbrr.ingdb", "gdb")
+INGDB_MAY_IMPORT = (
+    "gdbrr.errors",
+    "gdbrr.config.tables",
+    "gdbrr.config.grammar",
+    "gdbrr.timeline.model",
+    "gdbrr.ingdb",
+    "gdb",
+)
 # `gdbrr.open` is offered by the package itself; it is imported when first used.
 EXEMPT = {"gdbrr"}
 

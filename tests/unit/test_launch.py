@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import resource
 import select
@@ -41,11 +40,11 @@ class Place:
 
     def start(self, argv: Sequence[str], **more: object) -> spawn.Start:
         start = spawn.Start(argv[0], argv, ["GREETING=hello"], None, RANDOM, spawn.stack_limit())
-        return dataclasses.replace(start, **more)  # type: ignore[arg-type]
+        return start._replace(**more)  # type: ignore[arg-type]
 
     def launch(self, start: spawn.Start) -> int:
         with open(self.out, "wb") as out:
-            start = dataclasses.replace(start, stdio=(0, out.fileno(), 2))
+            start = start._replace(stdio=(0, out.fileno(), 2))
             return spawn.launch(self.engine, start, self.page, self.path / "ctl", self.path / "data")
 
     def run(self, *argv: str, **more: object) -> dict[str, str]:

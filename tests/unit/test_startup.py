@@ -1,0 +1,37 @@
+"""What a short recording and its replay do not import: modules that take longer to load than the program runs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from harness import ROOT
+
+ALL = {"dataclasses", "inspect", "secrets", "random", "socket", "shutil", "tempfile", "tomllib", "tomli", "difflib"}
+NOT_IMPORTED = {"record": ALL | {"ctypes", "gdbrr.demo.reader"}, "replay": ALL | {"gdbrr.report.evidence"}}
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("startup") / "true.demo"
+
+
+@pytest.mark.parametrize("verb", ["record", "replay"])
+def test_what_takes_long_is_not_imported(verb: str, demo: Path) -> None:
+    if verb == "replay" and not demo.exists():
+        imported(["record", "-o", str(demo), "/bin/true"])
+    words = ["record", "-o", str(demo), "/bin/true"] if verb == "record" else ["replay", "--quiet", str(demo)]
+    names = imported(words)
+    assert "gdbrr.launch.replay" in names if verb == "replay" else "gdbrr.demo.pack" in names
+    assert not names & NOT_IMPORTED[verb]
+
+
+def imported(words: list[str]) -> set[str]:
+    """The modules that the command imports, as -X importtime lists them."""
+    command = [sys.executable, "-X", "importtime", "-m", "gdbrr", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
+    rows = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {row.rpartition("|")[2].strip() for row in rows}
