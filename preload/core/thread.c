@@ -72,6 +72,17 @@ struct gr_thread *gr_thread_by_index(uint32_t index)
 	return NULL;
 }
 
+struct gr_thread *gr_thread_by_descriptor(uint64_t descriptor)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		struct gr_thread *t = gr_thread_block(i);
+		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
+		if (state != GR_T_FREE && state != GR_T_EXITED && t->fs_base == descriptor)
+			return t;
+	}
+	return NULL;
+}
+
 uint32_t gr_thread_recorded(uint32_t tid)
 {
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {

@@ -67,6 +67,8 @@ bool gr_threads_init(void);
 
 // Takes a free block for thread `index`; NULL when GR_LIVE_THREADS exist at once.
 struct gr_thread *gr_thread_alloc(uint32_t index);
+// The one whose library descriptor (FS base) this is; NULL when it has ended.
+struct gr_thread *gr_thread_by_descriptor(uint64_t descriptor);
 struct gr_thread *gr_thread_by_index(uint32_t index);
 struct gr_thread *gr_thread_block(uint32_t block);
 

@@ -8,6 +8,7 @@
 
 #include "../core/page.h"
 #include "../core/raw.h"
+#include "../core/thread.h"
 #include "heap.h"
 
 #define FIRST 0x520000000000 // above the heaps
@@ -135,26 +136,33 @@ void gr_stack_back(uint64_t address)
 	unlock();
 }
 
+// Whoever is about to join may do so before the kernel has forgotten the thread, so what counts is that it has left the engine.
+static bool is_dead(const struct stack *s)
+{
+	return s->state == IDLE || (s->state == ALIVE && !gr_thread_by_descriptor(s->descriptor));
+}
+
 uint64_t gr_stack_dead(uint64_t address)
 {
 	if (address < FIRST || address >= END)
 		return 0;
 	lock();
 	const struct stack *s = find(address);
-	uint64_t end = s && s->state == IDLE && address < s->descriptor ? s->descriptor : 0;
+	uint64_t end = s && address < s->descriptor && is_dead(s) ? s->descriptor : 0;
 	unlock();
 	return end;
 }
 
-bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end)
+bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end, uint64_t *tid)
 {
 	lock();
-	while (*at < used && table[*at].state != IDLE)
+	while (*at < used && !is_dead(&table[*at]))
 		++*at;
 	bool found = *at < used;
 	if (found) {
 		*start = table[*at].base + table[*at].guard;
 		*end = table[*at].descriptor;
+		*tid = table[*at].descriptor + tid_at;
 		++*at;
 	}
 	unlock();

@@ -21,10 +21,10 @@ void gr_stack_born(uint64_t descriptor);
 void gr_stack_detached(uint64_t descriptor);
 void gr_stack_back(uint64_t address);
 
-// What a joined thread left below its descriptor belongs to nobody until the stack is used again, and may differ in a replay: the
-// loader saves vector registers there, in a form that depends on whether the kernel had switched threads meanwhile. The end of
-// that, if `address` is in it; else 0.
+// What a thread that has ended left below its descriptor belongs to nobody until the stack is used again, and may differ in a
+// replay: the loader saves vector registers there, in a form that depends on whether the kernel had switched threads meanwhile.
+// The end of that, if `address` is in it; else 0.
 uint64_t gr_stack_dead(uint64_t address);
 
-// The same for all of them, one by one; `at` begins with 0.
-bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end);
+// The same for all of them, one by one; `at` begins with 0. The kernel clears the id at `tid` some time after the thread's end.
+bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end, uint64_t *tid);

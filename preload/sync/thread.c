@@ -223,21 +223,11 @@ long gr_wrap_thrd_detach(struct gr_thread *self, struct gr_regs *frame)
 }
 
 // ---------------------------------------------------------------- cancelling
-static struct gr_thread *by_descriptor(uint64_t descriptor)
-{
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
-		struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED && t->fs_base == descriptor)
-			return t;
-	}
-	return NULL;
-}
-
 // A thread that has ended is not there any more, which is no error.
 long gr_wrap_pthread_cancel(struct gr_thread *self, struct gr_regs *frame)
 {
 	gr_op(self, GR_OP_CANCEL, frame->rdi);
-	struct gr_thread *t = by_descriptor(frame->rdi);
+	struct gr_thread *t = gr_thread_by_descriptor(frame->rdi);
 	if (t)
 		gr_cancel_ask(t);
 	return 0;
