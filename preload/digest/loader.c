@@ -1,7 +1,7 @@
 // What the loader leaves behind; see loader.h.
 // Runs in: the constructor, and the first operation.
-// May call: core.
-// Owns: nothing.
+// May call: core, patch.
+// Owns: the end of the loader's resolver.
 #include "loader.h"
 
 #include <elf.h>
@@ -12,6 +12,7 @@
 #include "../abi.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
+#include "../patch/patch.h"
 
 #define NEAR_READING 40
 #define LOADER_STACK 0x20000
@@ -41,6 +42,37 @@ static void forget_behind(const uint8_t *reading, const struct data *data)
 	}
 }
 
+// At a function's first call the loader's resolver saves the vector registers on the program's stack. Which of them the processor
+// writes depends on whether the kernel has switched threads meanwhile, and what is left there comes to light as somebody's
+// uninitialised variable. INVARIANT(nothing-left-of-vectors): the resolver clears what it saved before it goes on. That has room in
+// the place of its last loads (sysdeps/x86_64/dl-trampoline.h in glibc 2.34 to 2.41); the CFA stands in rbx there, before and after.
+static const uint8_t resolver_end[] = {
+	0x0f, 0xae, 0x6c, 0x24, 0x40, // xrstor 0x40(%rsp)
+	0x4c, 0x8b, 0x4c, 0x24, 0x30, // mov 0x30(%rsp),%r9
+	0x4c, 0x8b, 0x44, 0x24, 0x28, // mov 0x28(%rsp),%r8
+	0x48, 0x8b, 0x7c, 0x24, 0x20, // mov 0x20(%rsp),%rdi
+	0x48, 0x8b, 0x74, 0x24, 0x18, // mov 0x18(%rsp),%rsi
+	0x48, 0x8b, 0x54, 0x24, 0x10, // mov 0x10(%rsp),%rdx
+	0x48, 0x8b, 0x4c, 0x24, 0x08, // mov 0x8(%rsp),%rcx
+	0x48, 0x8b, 0x04, 0x24,       // mov (%rsp),%rax
+	0x48, 0x89, 0xdc,             // mov %rbx,%rsp
+};
+static const uint8_t clearing_end[] = {
+	0x0f, 0xae, 0x6c, 0x24, 0x40, // xrstor 0x40(%rsp)
+	0x48, 0x8d, 0x7c, 0x24, 0x40, // lea 0x40(%rsp),%rdi
+	0x48, 0x89, 0xd9,             // mov %rbx,%rcx
+	0x48, 0x29, 0xf9,             // sub %rdi,%rcx
+	0xc1, 0xe9, 0x03,             // shr $3,%ecx
+	0x31, 0xc0,                   // xor %eax,%eax
+	0xf3, 0x48, 0xab,             // rep stos %rax,(%rdi)
+	0x58, 0x59, 0x5a, 0x5e, 0x5f, // pop %rax; pop %rcx; pop %rdx; pop %rsi; pop %rdi
+	0x41, 0x58, 0x41, 0x59,       // pop %r8; pop %r9
+	0x0f, 0x1f, 0x44, 0x00, 0x00, // nopl 0x0(%rax,%rax,1)
+	0x90,                         // nop
+	0x48, 0x89, 0xdc,             // mov %rbx,%rsp
+};
+_Static_assert(sizeof clearing_end == sizeof resolver_end, "what follows stays where it is");
+
 void gr_loader_forget(uint64_t loader)
 {
 	const Elf64_Ehdr *ehdr = (const Elf64_Ehdr *)loader;
@@ -57,10 +89,12 @@ void gr_loader_forget(uint64_t loader)
 		if (phdr[i].p_type != PT_LOAD || !(phdr[i].p_flags & PF_X))
 			continue;
 		const uint8_t *text = (const uint8_t *)(loader + phdr[i].p_vaddr);
-		const uint8_t *end = text + phdr[i].p_memsz - NEAR_READING - 8;
+		const uint8_t *end = text + phdr[i].p_memsz - NEAR_READING - sizeof resolver_end;
 		for (; text < end; text++)
 			if (text[0] == 0x0f && text[1] == 0x31)
 				forget_behind(text, &data);
+			else if (text[0] == resolver_end[0] && !memcmp(text, resolver_end, sizeof resolver_end))
+				gr_text_write((uint64_t)text, clearing_end, sizeof clearing_end, GR_TEXT);
 	}
 }
 

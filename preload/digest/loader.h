@@ -1,12 +1,12 @@
 // What the loader leaves behind that no two runs have in common: readings of the processor's clock, and used stack.
 // Runs in: the constructor, and the first operation.
-// May call: core.
-// Owns: nothing.
+// May call: core, patch.
+// Owns: the end of the loader's resolver.
 #pragma once
 
 #include <stdint.h>
 
-// Clears the loader's clock readings. `loader` is where it lies (AT_BASE).
+// Clears the loader's clock readings, and makes its resolver clear its own. `loader` is where it lies (AT_BASE).
 void gr_loader_forget(uint64_t loader);
 
 // Clears the stack below `sp`, where the loader's and the constructor's own frames were. Not from a thread that stands there.

@@ -69,6 +69,16 @@ def test_a_program_of_ours_has_the_state_of_the_recording(name: str, tmp_path: P
     check(demo, record(demo, commands.EVERY.get(name, 1), programs.build(name)))
 
 
+def test_the_resolver_leaves_no_vectors_on_the_stack(tmp_path: Path) -> None:
+    """INVARIANT(nothing-left-of-vectors)."""
+    program = programs.build("resolver_stack", ("-Wl,-z,lazy",))
+    # The control: without the engine they are found there.
+    assert int(run(program).expect(0).out.split()[0]) > 0
+    first = run(*GDBRR, "record", "-o", tmp_path / "x.demo", program).expect(0)
+    assert first.out.split()[0] == "0"
+    assert run(*GDBRR, "replay", tmp_path / "x.demo").expect(0).out == first.out
+
+
 def test_digests_come_behind_every_nth_operation(tmp_path: Path) -> None:
     record(tmp_path / "x.demo", 10, "/bin/ls", "/")
     with Demo.open(tmp_path / "x.demo") as demo:
