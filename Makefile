@@ -34,7 +34,9 @@ UNROLLED := -mmemcpy-strategy=unrolled_loop:512:noalign,libcall:-1:noalign \
 ENGINE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g1 -fPIC -fvisibility=hidden -mgeneral-regs-only \
                  $(UNROLLED) -fno-stack-protector -ftls-model=initial-exec -Ipreload $(WARNINGS)
 # initfirst: without it another library's constructor runs before the engine and escapes it.
-ENGINE_LDFLAGS := -shared -Wl,-z,initfirst -Wl,-z,now -Wl,-z,noexecstack -Wl,--version-script=preload/exports.map
+# Without line tables: a debugger's `step` passes over what is not the program's. STRIP= keeps them, to debug the engine.
+STRIP := -Wl,--strip-debug
+ENGINE_LDFLAGS := -shared $(STRIP) -Wl,-z,initfirst -Wl,-z,now -Wl,-z,noexecstack -Wl,--version-script=preload/exports.map
 LAUNCH_CFLAGS := -std=gnu11 -O2 -g1 -Ipreload $(WARNINGS)
 
 ENGINE := preload/libgdbrr.so

@@ -1,6 +1,6 @@
 """The threads of a process as its engine shows them, read from outside through /proc/PID/mem.
 
-Runs in: the server, and commands outside GDB. May call: abi.
+Runs in: the server, and commands outside GDB. May call: abi, config.
 Owns: nothing; the blocks belong to the process.
 """
 
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdbrr.abi import ffi, lib
+from gdbrr.config import tables
 from gdbrr.errors import GdbrrError
 
 REGISTERS = tuple("rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip eflags fs_base gs_base".split())
@@ -36,12 +37,33 @@ class Thread:
         return self.state in (lib.GR_T_ENGINE, lib.GR_T_PARKED, lib.GR_T_TRAPPED)
 
 
+_SIZES = {"uint64_t": 8, "uint32_t": 4, "uint8_t *": 8}
+
+
+def field_at(pid: int, born: int, tid: int, name: str) -> int:
+    """Address of a field that the engine keeps for thread TID, one of the first in thread.def; 0: no such thread."""
+    offset = int(ffi.sizeof("struct gr_thread_pub"))
+    for field in tables.thread_fields():
+        size = _SIZES[field.type]
+        offset = -(-offset // size) * size
+        if field.name == name:
+            break
+        offset += size
+    block = next((block for block, thread in _blocks(pid, born) if thread.tid == tid), None)
+    return 0 if block is None else int(lib.GR_THREADS_ADDR) + block * int(lib.GR_THREAD_BLOCK) + offset
+
+
 def read(pid: int, born: int) -> list[Thread]:
     """The live threads of PID, in the order of their creation; BORN is how many its run has created so far.
 
     A thread's block is the one of its index or, where the table has wrapped, one behind it; so no block behind the
     first BORN was ever used.
     """
+    return sorted((thread for _, thread in _blocks(pid, born)), key=lambda thread: thread.index)
+
+
+def _blocks(pid: int, born: int) -> list[tuple[int, Thread]]:
+    """The number of each thread's block, and the thread."""
     size = ffi.sizeof("struct gr_thread_pub")
     threads = []
     try:
@@ -55,12 +77,12 @@ def read(pid: int, born: int) -> list[Thread]:
             raw = os.pread(memory, size, lib.GR_THREADS_ADDR + block * lib.GR_THREAD_BLOCK)
             pub = ffi.from_buffer("struct gr_thread_pub *", raw)
             if pub.state not in (lib.GR_T_FREE, lib.GR_T_EXITED):
-                threads.append(_thread(pub))
+                threads.append((block, _thread(pub)))
     except OSError:
         return []  # the engine has not made its blocks yet
     finally:
         os.close(memory)
-    return sorted(threads, key=lambda thread: thread.index)
+    return threads
 
 
 def _thread(pub: Any) -> Thread:

@@ -45,7 +45,7 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "live": live,
         "recording": navigator.live is not None,
         "finished": navigator.finished,
-        "note": navigator.session.note() if navigator.session.note is not None else "",
+        "note": _note(navigator),
         "thread": navigator.thread,
     }
     if navigator.timeline is None:
@@ -70,6 +70,12 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "epochs": len(span.epochs),
         "approximate": approximate,
     }
+
+
+def _note(navigator: Navigator) -> str:
+    note = navigator.session.note() if navigator.session.note is not None else ""
+    changed = "changed by hand until the next move" if navigator.altered is not None else ""
+    return "; ".join(filter(None, [changed, note]))
 
 
 def epoch_of(epochs: Any, moment: Moment) -> int | None:

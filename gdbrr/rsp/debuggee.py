@@ -1,7 +1,7 @@
-"""One process under one gdbserver, a leaf or the live one: its threads as GDB knows them, its registers, its runs.
+"""How one process under one gdbserver, a leaf or the live one, runs and stops.
 
 Runs in: the server. May call: gdbrr.rsp.upstream, gdbrr.timeline.model, /proc of the process.
-Owns: the mapping between kernel ids of this process and the ids GDB sees; when the engine of a leaf is released.
+Owns: when the engine of a leaf is released.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import DOORS, NoThread, beyond_door, executable_ranges, ids_of
+from gdbrr.rsp.ids import DOORS, beyond_door, executable_ranges
 from gdbrr.rsp.live import Live, resume_verb
-from gdbrr.rsp.regs import EXPEDITED, RIP, RSP, Layout
+from gdbrr.rsp.process.threads import Attached
+from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
 from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told, Upstream
-from gdbrr.timeline.model import Interrupted, Leaf, ThreadView
+from gdbrr.timeline.model import Interrupted, Leaf
 
 Wait = Callable[[Upstream], Stop]
 """Waits for the stop of a resumed gdbserver and passes Ctrl-C on to it meanwhile."""
@@ -45,124 +46,20 @@ class Fence:
     is_end: Callable[[int], bool]
 
 
-class Debuggee:
-    """Thread ids in arguments and results are the kernel's, except where `virtual` is in the name."""
+class Debuggee(Attached):
+    """A process that can be resumed."""
 
     def __init__(
         self, upstream: Upstream, told: Told, wait: Wait, leaf: Leaf | None = None, live: Live | None = None
     ) -> None:
-        """Attach to LEAF or to LIVE."""
-        process = leaf or live
-        assert process is not None
-        self.upstream = upstream
-        self.leaf: Leaf | None = leaf
-        self.live: Live | None = live
+        super().__init__(upstream, told, leaf, live)
         self._wait = wait
-        self._views: dict[int, ThreadView] | None = None
-        self._ids: dict[int, int] = {}
         self._engine: list[tuple[int, int]] | None = None
-        # INVARIANT(released-once): a standing leaf is released once before it is resumed; it stands again only
-        # behind its own trap. Releasing a running one would answer a command the engine has not been given.
-        self.standing = self.leaf is not None
-        self._tail_run = False
-        """The engine stands at the end twice: behind the last operation, and when released from there behind the
-        segment that was under way when the recording ended, unless that ends in a crash."""
         self._fresh = self.live is not None
-        self.pid = process.pid
-        self.attach_stop = upstream.attach(process.pid, told)
         if self.live is not None:
             # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
             # stop and be reported. SIGCONT ends it; neither signal is the program's or GDB's business.
-            os.kill(process.pid, signal.SIGCONT)
-
-    @property
-    def layout(self) -> Layout:
-        assert self.upstream.layout is not None
-        return self.upstream.layout
-
-    @property
-    def at_end(self) -> bool:
-        """Whether nothing is left to run."""
-        return self.standing and self._tail_run and self.leaf is not None and self.leaf.ended
-
-    # ------------------------------------------------------------ threads
-
-    def views(self) -> dict[int, ThreadView]:
-        if self._views is None:
-            if self.leaf is not None:
-                views: Sequence[ThreadView] = self.leaf.threads()
-            else:
-                assert self.live is not None
-                views = self.live.thread_views()
-            self._views = {view.tid: view for view in views}
-            self._ids = ids_of(views)
-        return self._views
-
-    def virtual(self, tid: int) -> int:
-        self.views()
-        return self._ids.get(tid, tid)
-
-    def real(self, virtual: int) -> int:
-        """Raises NoThread for one that is not in this process at this moment."""
-        self.views()
-        for tid, known in self._ids.items():
-            if known == virtual:
-                return tid
-        if virtual not in self._ids and virtual in self.tids():
-            return virtual
-        raise NoThread(virtual)
-
-    def tids(self) -> list[int]:
-        """All threads, as gdbserver has them."""
-        reply = self.upstream.request(b"qfThreadInfo")
-        found: list[int] = []
-        while reply[:1] == b"m":
-            found += [int(digits, 16) for digits in reply[1:].split(b",")]
-            reply = self.upstream.request(b"qsThreadInfo")
-        return found
-
-    def turn(self) -> int:
-        """The thread whose moment it is where the leaf stands."""
-        assert self.leaf is not None
-        if self._tail_run and self.views():
-            # `leaf.thread` is that of the landing. The recording ended in the thread of the last operation.
-            return max(self.views().values(), key=lambda view: -1 if view.tick is None else view.tick).tid
-        for tid, view in self.views().items():
-            if view.index == self.leaf.thread:
-                return tid
-        return self.tids()[0]
-
-    def busy(self) -> int:
-        """The thread that is in the program's code, where one is."""
-        for tid, view in self.views().items():
-            if not view.in_engine:
-                return tid
-        return self.turn() if self.leaf is not None else self.tids()[0]
-
-    # ------------------------------------------------------------ registers
-
-    def _shown(self, tid: int) -> dict[str, int] | None:
-        view = self.views().get(tid)
-        return view.regs if view is not None and view.in_engine else None
-
-    def g(self, tid: int) -> bytes:
-        packet = self.upstream.g(tid)
-        shown = self._shown(tid)
-        return packet if shown is None or packet[:1] == b"E" else self.layout.substitute(packet, shown)
-
-    def p(self, tid: int, number: int) -> bytes:
-        shown = self._shown(tid)
-        digits = self.layout.shown(number, shown) if shown is not None else None
-        if digits is not None:
-            return digits
-        return self.upstream.register(tid, number) or b"E01"
-
-    def registers(self, tid: int) -> dict[str, int]:
-        return self.layout.read(self.g(tid))
-
-    def expedited(self, tid: int) -> dict[int, bytes]:
-        packet = self.g(tid)
-        return {number: self.layout.cut(packet, number) for number in EXPEDITED}
+            os.kill(self.pid, signal.SIGCONT)
 
     # ------------------------------------------------------------ going forward
 
@@ -174,7 +71,7 @@ class Debuggee:
         plain = ("vCont;" + ";".join(words)).encode()
         stop = self._go_on(step, signals, held, None, plain)
         while self._fresh and not stop.ended and stop.signal in _HANDOVER:
-            stop = self._resume(plain)
+            stop = self.resume(plain)
         self._fresh = False
         if self._at_trap(stop, self.live.trap_pc):
             return dataclasses.replace(stop, reasons=_END)
@@ -204,7 +101,7 @@ class Debuggee:
         before = self._pc(step)
         first_bytes = self.upstream.memory(before, 1)
         self._release(held)
-        stop = self._resume(plain)
+        stop = self.resume(plain)
         if stop.ended or self._reached_end(stop):
             return stop
         if (length := self._at_door(stop)) is not None:
@@ -224,7 +121,7 @@ class Debuggee:
             return
         pc = trapped.regs["rip"]
         self._release({(SOFTWARE, pc, 1)})
-        stop = self._resume(b"vCont;c")
+        stop = self.resume(b"vCont;c")
         self.upstream.sync_points(set())
         if stop.signal == SIGNAL_INT:
             raise Interrupted("interrupted")
@@ -251,7 +148,7 @@ class Debuggee:
         wanted = held | {(SOFTWARE, pc, 1) for pc in own}
         while True:
             self._release(wanted)
-            stop = self._resume(words)
+            stop = self.resume(words)
             if stop.ended:
                 return stop
             if self._reached_end(stop):
@@ -273,7 +170,7 @@ class Debuggee:
                 return dataclasses.replace(stop, reasons=())
             # A pass that nobody asked for: over it, that thread alone, and on.
             self.upstream.sync_points(wanted - {(SOFTWARE, pc, 1)})
-            passed = self._resume(b"vCont;s:%x" % stop.tid)
+            passed = self.resume(b"vCont;s:%x" % stop.tid)
             if self._at_door(passed) is not None:
                 words = self._passing(passed)
                 continue
@@ -289,7 +186,7 @@ class Debuggee:
             self.leaf.release(None)
             self.standing = False
 
-    def _resume(self, words: bytes) -> Stop:
+    def resume(self, words: bytes) -> Stop:
         self._views = None
         self._engine = None
         self.upstream.resume(words)

@@ -13,47 +13,30 @@ from collections.abc import Sequence
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
 from gdbrr.rsp.live import Session, resume_words
+from gdbrr.rsp.process.altered import Altered
+from gdbrr.rsp.process.landing import Landing, Say
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import PointTable, Span, Target, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Hit, Leaf, Moment, Point, Progress, Timeline, as_recorded
+from gdbrr.timeline.model import Hit, Leaf, Moment, Point, Progress, as_recorded
 
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
 
 
-class Navigator:
-    def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait) -> None:
-        self.session = session
-        self.pool = pool
+class Navigator(Landing):
+    def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait, say: Say) -> None:
+        super().__init__(session, pool, told, wait, say)
         self.points = PointTable()
         self.armed: Target | None = None
-        self.timeline = session.timeline
-        self.current: Debuggee | None = None
-        self.live: Debuggee | None = None
         self.finished = False
         """The live process has ended; its recording can be opened."""
-        self.thread = 0
-        """The thread of the last stop, in GDB's ids."""
-        self.virtual_pid = 0
-        self.approximate = False
-        self._told = told
-        self._wait = wait
-        self._moment: Moment | None = None
-        self._landed: Moment | None = None
         self._live_stop = Stop()
-        self._crash = 0
-        """The signal of the crash it stands at, in GDB's numbers."""
 
     @property
     def recording(self) -> bool:
         return self.live is not None and self.current is self.live
-
-    def require(self) -> Debuggee:
-        if self.current is None:
-            raise GdbrrError("no process is there any more", hint="try: run")
-        return self.current
 
     def open(self) -> None:
         """Stand where a session begins: a demo at its end, a live process at its first instruction."""
@@ -105,11 +88,6 @@ class Navigator:
         tid = debuggee.real(self.thread)
         return Stop(signal, self.thread, reasons, debuggee.expedited(tid))
 
-    def _timeline(self) -> Timeline:
-        if self.timeline is None:
-            raise GdbrrError("there is no past yet", hint="let the program run, then go back")
-        return self.timeline
-
     # ------------------------------------------------------------ forward
 
     def forward(self, actions: Sequence[Action]) -> Stop:
@@ -117,10 +95,17 @@ class Navigator:
         self.armed = None
         if debuggee.leaf is None:
             return self._forward_live(debuggee, actions)
+        if self.altered is not None:
+            stop = self._forward_altered(debuggee, self.altered, actions)
+            if stop is not None:
+                return stop
+            debuggee = self.require()
         self.points.check_forward()
         step, signals = self._wishes(actions)
         over = step is not None and self.points.stepping_over(debuggee.registers(step).get("rip", 0))
-        fence = self._fence(debuggee, debuggee.leaf)
+        leaf = debuggee.leaf
+        assert leaf is not None
+        fence = self._fence(debuggee, leaf)
         if debuggee.at_end or (fence is not None and self._at(fence, debuggee)):
             return self.here(SIGNAL_TRAP, () if over else _END)
         self._moment = None
@@ -132,6 +117,20 @@ class Navigator:
             return self.here(SIGNAL_TRAP, _END)
         if over and step is not None and stop.reasons == _END:
             stop = Stop(SIGNAL_TRAP, step)
+        return self._arrive(debuggee, stop)
+
+    def _forward_altered(self, debuggee: Debuggee, altered: Altered, actions: Sequence[Action]) -> Stop | None:
+        """A stop of the function that GDB calls; None, with all changes undone, where it was asked to go on in time."""
+        calling = altered.calling(self.points.held)
+        step, signals = self._wishes(actions)
+        if not calling or step not in (None, calling):
+            self.undo()
+            return None
+        signal = next((number for tid, number in signals if tid == calling), 0)
+        stop = altered.run(calling, step is not None, signal, self.points.held)
+        if stop.ended:
+            self.undo()
+            return self.here(SIGNAL_NONE)
         return self._arrive(debuggee, stop)
 
     def _fence(self, debuggee: Debuggee, leaf: Leaf) -> Fence | None:
@@ -191,6 +190,7 @@ class Navigator:
     def reverse_continue(self, progress: Progress | None = None) -> Stop:
         """To the target a command armed, or to the last breakpoint or watchpoint hit before now."""
         target, self.armed = self.armed, None
+        self.undo(progress)
         if target is not None and target.live:
             return self._return_live()
         self._leave_live(progress)
@@ -207,6 +207,7 @@ class Navigator:
     def reverse_step(self, thread: int, progress: Progress | None = None) -> Stop:
         """One instruction or operation back in THREAD, or in the thread of the last stop (0)."""
         self.armed = None
+        self.undo(progress)
         self._leave_live(progress)
         if thread in (0, self.thread):
             now = self.moment(progress)
@@ -246,75 +247,6 @@ class Navigator:
         else:
             self.land(moment, progress)
         return self.here(self._crash or SIGNAL_NONE)
-
-    # ------------------------------------------------------------ landing
-
-    def land(self, moment: Moment, progress: Progress | None = None, thread_index: int | None = None) -> None:
-        """Put a new leaf at MOMENT under a gdbserver. The old one stays until the new one is known to be right."""
-        leaf = self._timeline().seek(moment, progress)
-        upstream = None
-        try:
-            upstream = self.pool.take()
-            debuggee = Debuggee(upstream, self._told, self._wait, leaf=leaf)
-            debuggee.materialise()
-            thread = self._verify(debuggee, leaf, thread_index)
-        except BaseException:
-            if upstream is not None:
-                with contextlib.suppress(GdbrrError):
-                    upstream.kill()
-                self.pool.give(upstream)
-            leaf.drop()
-            raise
-        self._discard()
-        self.current = debuggee
-        self.thread = thread
-        self._moment = self._landed = leaf.moment
-        self._crash = 0
-        self.approximate = leaf.moment != moment
-        if not self.virtual_pid:
-            first = min(debuggee.views().values(), key=lambda view: view.index, default=None)
-            self.virtual_pid = debuggee.virtual(first.tid if first else debuggee.turn())
-
-    def _land_at_end(self, progress: Progress | None = None) -> None:
-        """At the end of time; of a program that crashed, at the crash, which lies behind its last operation."""
-        end = self._timeline().end
-        self.land(end, progress)
-        if not self.session.crashed or end.pc is not None:
-            return
-        debuggee = self.require()
-        stop = debuggee.run_leaf(None, [], set())
-        if stop.ended or stop.reasons or stop.signal in (SIGNAL_INT, SIGNAL_TRAP):
-            self.land(end, progress)
-            return
-        self.thread = debuggee.virtual(stop.tid)
-        self._moment = None
-        self._crash = stop.signal
-
-    def _verify(self, debuggee: Debuggee, leaf: Leaf, thread_index: int | None) -> int:
-        """The thread of the landing, if it stands where the moment says."""
-        wanted = leaf.thread if thread_index is None else thread_index
-        tid = next((tid for tid, view in debuggee.views().items() if view.index == wanted), debuggee.turn())
-        pc = leaf.moment.pc
-        if pc is not None and not leaf.ended:
-            tid = debuggee.turn()
-            found = debuggee.registers(tid).get("rip")
-            if found != pc:
-                raise GdbrrError(
-                    f"the replay stands at {found or 0:#x} instead of at {leaf.moment}",
-                    hint="try a moment before or behind it",
-                )
-        return debuggee.virtual(tid)
-
-    def _discard(self) -> None:
-        """End the current leaf; the live process is no leaf."""
-        old, self.current = self.current, None
-        if old is not None and old is not self.live:
-            with contextlib.suppress(GdbrrError):  # a gdbserver that is gone has nothing to kill
-                old.upstream.kill()
-            # One that did not answer ends here: a leaf that is still traced could not be reaped.
-            self.pool.give(old.upstream)
-            if old.leaf is not None:
-                old.leaf.drop()
 
     # ------------------------------------------------------------ the live process
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import select
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -22,6 +23,8 @@ from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.packet import error_text, escape, to_hex
+from gdbrr.rsp.process import files
+from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.request import ALL, ThreadId
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
 from gdbrr.rsp.upstream import Pool, Told, Upstream
@@ -33,8 +36,6 @@ _PASSED_FEATURES = (
 )
 _OWN_FEATURES = ("ReverseContinue+", "ReverseStep+", "QStartNoAckMode+", "vContSupported+", "multiprocess+")
 
-_READ_ONLY = "the past is read-only: registers and memory cannot be changed in a replay"
-
 
 class Proxy:
     def __init__(self, link: Link, session: Session) -> None:
@@ -42,7 +43,7 @@ class Proxy:
         self._pool = Pool()
         self._told = Told()
         self._live = session.live
-        self.navigator = Navigator(session, self._pool, self._told, self._wait)
+        self.navigator = Navigator(session, self._pool, self._told, self._wait, link.console)
         self._features: frozenset[str] = frozenset()
         self._general = 0
         self._continue = ThreadId(ALL)
@@ -234,31 +235,8 @@ class Proxy:
         return b"OK"
 
     def _host_file(self, request: rq.HostFile) -> bytes:
-        """Files of this machine, as gdbserver serves them; what GDB takes for the process's own is the leaf's."""
-        payload = request.payload
-        current = self.navigator.current
-        if request.operation == b"setfs":
-            payload = b"vFile:setfs:0"
-        elif request.operation == b"open" and current is not None:
-            path, comma, rest = request.arguments.partition(b",")
-            name = bytes.fromhex(path.decode("ascii", "replace"))
-            payload = b"vFile:open:" + to_hex(self._proc_path(current, name)) + comma + rest
-        elif request.operation in (b"pwrite", b"unlink"):
-            return b"F-1,1e"  # EROFS
-        return self._pool.files().request(payload)
-
-    def _proc_path(self, current: Debuggee, name: bytes) -> bytes:
-        """/proc/PID/... and /proc/PID/task/TID/... with the kernel's ids."""
-        match = re.fullmatch(rb"/proc/(\d+)((?:/task/(\d+))?)(/.*)?", name)
-        if not match or int(match[1]) != self.navigator.virtual_pid:
-            return name
-        task = b""
-        if match[3]:
-            try:
-                task = b"/task/%d" % current.real(int(match[3]))
-            except KeyError:
-                task = match[2]
-        return b"/proc/%d%b%b" % (current.pid, task, match[4] or b"")
+        payload = files.for_gdbserver(request, self.navigator.current, self.navigator.virtual_pid)
+        return self._pool.files().request(payload) if payload is not None else b"F-1,1e"  # EROFS
 
     def _transfer(self, request: rq.Transfer) -> bytes:
         if request.object == "threads":
@@ -290,7 +268,7 @@ class Proxy:
     def _write_registers(self, request: rq.WriteRegisters) -> bytes:
         debuggee, tid = self._selected()
         if debuggee.leaf is not None:
-            raise GdbrrError(_READ_ONLY)
+            return self._alter().write_registers(tid, request.payload)
         debuggee.upstream.select_thread(tid)
         return debuggee.upstream.request(request.payload)
 
@@ -303,8 +281,12 @@ class Proxy:
         if request.length == 0:
             return b"OK"  # GDB asks whether X packets are known
         if debuggee.leaf is not None:
-            raise GdbrrError(_READ_ONLY)
+            return self._alter().write_memory(request.payload)
         return debuggee.upstream.request(request.payload)
+
+    def _alter(self) -> Altered:
+        meter = Meter(self._link, speak=False, deadline=time.monotonic() + calls.ANSWER_SECONDS)
+        return self.navigator.alter(lambda: self.navigator.moment(meter))
 
     def _search_memory(self, request: rq.SearchMemory) -> bytes:
         debuggee, _ = self._selected()

@@ -183,9 +183,10 @@ class Upstream:
             self.offer_symbols(told)
         return stops.parse(reply)
 
-    def tell_signals(self, told: Told) -> None:
-        """SIGSYS is the engine's door on every system call: no debugger sees it, whatever GDB asks."""
-        quiet = sorted(told.pass_signals | {SIGNAL_SYS})
+    def tell_signals(self, told: Told, doors: bool = True) -> None:
+        """SIGSYS is the engine's door on every system call: no debugger sees it, whatever GDB asks. Without DOORS it is
+        reported, for the proxy itself."""
+        quiet = sorted(told.pass_signals | {SIGNAL_SYS} if doors else told.pass_signals - {SIGNAL_SYS})
         self.request(b"QPassSignals:" + b";".join(b"%x" % number for number in quiet))
         if told.program_signals:
             self.request(told.program_signals)

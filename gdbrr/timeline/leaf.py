@@ -69,6 +69,9 @@ class DemoLeaf:
         """Registers and writable memory of the standing process, to be compared with another leaf's."""
         return self._worker.digest()
 
+    def nest_at(self, tid: int) -> int:
+        return threads.field_at(self.pid, self._born, tid, "nest")
+
     def release(self, stop_tick: int | None = None) -> None:
         slot = self._worker.slot
         slot.raw.flags |= lib.GR_SLOT_DEBUGGED

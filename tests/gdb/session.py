@@ -15,6 +15,16 @@ EPOCH_TICKS = 16
 
 
 def session(program: Path, *commands: str) -> str:
+    """What it prints, without errors and what the server says."""
+    return run(*words(program, *commands), limit=100).expect(0).out
+
+
+def whole(program: Path, *commands: str) -> str:
+    """All that a person would see, in order; the last command may fail."""
+    return run("sh", "-c", 'exec "$@" 2>&1', "sh", *words(program, *commands), limit=100).out
+
+
+def words(program: Path, *commands: str) -> list[str]:
     words = ["gdb", "-nx", "-batch"]
     for command in (
         "set pagination off",
@@ -26,4 +36,4 @@ def session(program: Path, *commands: str) -> str:
         *commands,
     ):
         words += ["-ex", command]
-    return run(*words, limit=100).expect(0).out
+    return words

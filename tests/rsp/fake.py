@@ -171,6 +171,9 @@ class FakeLeaf:
     def threads(self) -> Sequence[ThreadView]:
         return self._process.views()
 
+    def nest_at(self, tid: int) -> int:
+        return 0
+
     def release(self, stop_tick: int | None = None) -> None:
         assert self._process.page.state in (STANDING, TRAPPED, ENDED), "released while it runs"
         self.releases += 1

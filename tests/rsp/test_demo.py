@@ -187,12 +187,14 @@ def test_an_access_watchpoint(demo: Served) -> None:
     assert "touch + " in out
 
 
-def test_the_past_is_read_only(demo: Served) -> None:
+def test_changes_are_undone_by_the_next_move(demo: Served) -> None:
     out = demo.gdb(
-        "break deposit", "reverse-continue", "set var $rax = 4", "print balance = 5", "print deposit(3)", "x/d &balance"
+        *("break deposit", "reverse-continue", "set var $rax = 4", "print $rax", "print balance = 5"),
+        *("delete", "print deposit(3)", "x/d &balance", "stepi", "x/d &balance"),
     )
-    assert "the past is read-only" in out
-    assert "Cannot access memory" in out
+    assert "$1 = 4" in out and "$2 = 5" in out
+    assert re.search(r"<balance>:\t8\n", out)
+    assert out.count("what was changed here is undone") == 1
     assert out.rstrip().endswith("190")
 
 

@@ -1,0 +1,130 @@
+"""One process under one gdbserver, a leaf or the live one: its threads and their registers as GDB knows them.
+
+Runs in: the server. May call: gdbrr.rsp.upstream, gdbrr.timeline.model.
+Owns: the mapping between kernel ids of this process and the ids GDB sees.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gdbrr.rsp.ids import NoThread, ids_of
+from gdbrr.rsp.live import Live
+from gdbrr.rsp.regs import EXPEDITED, Layout
+from gdbrr.rsp.upstream import Told, Upstream
+from gdbrr.timeline.model import Leaf, ThreadView
+
+
+class Attached:
+    """Thread ids in arguments and results are the kernel's, except where `virtual` is in the name."""
+
+    def __init__(self, upstream: Upstream, told: Told, leaf: Leaf | None = None, live: Live | None = None) -> None:
+        """Attach to LEAF or to LIVE."""
+        process = leaf or live
+        assert process is not None
+        self.upstream = upstream
+        self.leaf: Leaf | None = leaf
+        self.live: Live | None = live
+        self._views: dict[int, ThreadView] | None = None
+        self._ids: dict[int, int] = {}
+        # INVARIANT(released-once): a standing leaf is released once before it is resumed; it stands again only
+        # behind its own trap. Releasing a running one would answer a command the engine has not been given.
+        self.standing = leaf is not None
+        self._tail_run = False
+        """The engine stands at the end twice: behind the last operation, and when released from there behind the
+        segment that was under way when the recording ended, unless that ends in a crash."""
+        self.displaced: set[int] = set()
+        """Threads whose registers were written: what they really hold is what there is to see."""
+        self.pid = process.pid
+        self.attach_stop = upstream.attach(process.pid, told)
+
+    @property
+    def layout(self) -> Layout:
+        assert self.upstream.layout is not None
+        return self.upstream.layout
+
+    @property
+    def at_end(self) -> bool:
+        """Whether nothing is left to run."""
+        return self.standing and self._tail_run and self.leaf is not None and self.leaf.ended
+
+    # ------------------------------------------------------------ threads
+
+    def views(self) -> dict[int, ThreadView]:
+        if self._views is None:
+            if self.leaf is not None:
+                views: Sequence[ThreadView] = self.leaf.threads()
+            else:
+                assert self.live is not None
+                views = self.live.thread_views()
+            self._views = {view.tid: view for view in views}
+            self._ids = ids_of(views)
+        return self._views
+
+    def virtual(self, tid: int) -> int:
+        self.views()
+        return self._ids.get(tid, tid)
+
+    def real(self, virtual: int) -> int:
+        """Raises NoThread for one that is not in this process at this moment."""
+        self.views()
+        for tid, known in self._ids.items():
+            if known == virtual:
+                return tid
+        if virtual not in self._ids and virtual in self.tids():
+            return virtual
+        raise NoThread(virtual)
+
+    def tids(self) -> list[int]:
+        """All threads, as gdbserver has them."""
+        reply = self.upstream.request(b"qfThreadInfo")
+        found: list[int] = []
+        while reply[:1] == b"m":
+            found += [int(digits, 16) for digits in reply[1:].split(b",")]
+            reply = self.upstream.request(b"qsThreadInfo")
+        return found
+
+    def turn(self) -> int:
+        """The thread whose moment it is where the leaf stands."""
+        assert self.leaf is not None
+        if self._tail_run and self.views():
+            # `leaf.thread` is that of the landing. The recording ended in the thread of the last operation.
+            return max(self.views().values(), key=lambda view: -1 if view.tick is None else view.tick).tid
+        for tid, view in self.views().items():
+            if view.index == self.leaf.thread:
+                return tid
+        return self.tids()[0]
+
+    def busy(self) -> int:
+        """The thread that is in the program's code, where one is."""
+        for tid, view in self.views().items():
+            if not view.in_engine:
+                return tid
+        return self.turn() if self.leaf is not None else self.tids()[0]
+
+    # ------------------------------------------------------------ registers
+
+    def _shown(self, tid: int) -> dict[str, int] | None:
+        if tid in self.displaced:
+            return None
+        view = self.views().get(tid)
+        return view.regs if view is not None and view.in_engine else None
+
+    def g(self, tid: int) -> bytes:
+        packet = self.upstream.g(tid)
+        shown = self._shown(tid)
+        return packet if shown is None or packet[:1] == b"E" else self.layout.substitute(packet, shown)
+
+    def p(self, tid: int, number: int) -> bytes:
+        shown = self._shown(tid)
+        digits = self.layout.shown(number, shown) if shown is not None else None
+        if digits is not None:
+            return digits
+        return self.upstream.register(tid, number) or b"E01"
+
+    def registers(self, tid: int) -> dict[str, int]:
+        return self.layout.read(self.g(tid))
+
+    def expedited(self, tid: int) -> dict[int, bytes]:
+        packet = self.g(tid)
+        return {number: self.layout.cut(packet, number) for number in EXPEDITED}

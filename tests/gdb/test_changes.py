@@ -1,0 +1,124 @@
+"""Functions called and variables written in the past: they reach nothing outside, and the next move undoes them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+from harness.run import gdbrr
+
+from .session import whole
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+
+UNDONE = "gdbrr: what was changed here is undone"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("changes") / "x.demo"
+    gdbrr("record", "-o", path, "--", programs.build("past_calls")).expect(0)
+    return path
+
+
+def past(demo: Path, *commands: str) -> str:
+    return whole(programs.build("past_calls"), f"rr-replay {demo}", *commands)
+
+
+# In the program's code; at an operation, where the thread really waits in the engine; at the end.
+PLACES = {
+    "code": ("break holding", "reverse-continue", "delete"),
+    "operation": ("rr-goto 50%",),
+    "end": (),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_functions_can_be_called(demo: Path, place: str) -> None:
+    out = past(
+        demo,
+        *PLACES[place],
+        *("print $before = total", "print add(1, 2) - $before", 'print twice("ab")', 'print say("it")'),
+        *("print (int)getpid()", "rr-when", "print total - $before", "info registers rip"),
+        *("print $here = $rip", "stepi", "reverse-stepi", "print add(3, 4) - $before", "print total - $before"),
+    )
+    values = re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)
+    assert values[1] == "3", out
+    assert '"abab"' in values[2]
+    assert "said it" in out and "plainly" in out
+    assert values[3] == "8"
+    assert values[4] in re.findall(r"Thread (\d+)\.", out + f"Thread {values[4]}.")
+    assert re.search(r"^tick .*changed by hand", out, re.MULTILINE), out
+    assert values[5] == "0"
+    assert values[-2:] == ["7", "0"], out
+    assert UNDONE in out
+
+
+def test_what_was_written_is_undone_by_a_move(demo: Path) -> None:
+    out = past(
+        demo,
+        *("break holding", "reverse-continue", "delete", "print $before = total"),
+        *("set var total = 4711", "print total", "set var $rax = 5", "print $rax", "next", "print total-$before-round"),
+        *("set var total = 4712", "reverse-stepi", "print total < 100", "set var total = 4713", "rr-goto start"),
+        *("print total", "rr-goto end", "print total"),
+    )
+    values = re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)
+    assert values[1:] == ["4711", "5", "0", "1", "0", "20"], out
+    assert out.count(UNDONE) == 3
+
+
+def test_nothing_outside_is_changed(demo: Path, tmp_path: Path) -> None:
+    made = tmp_path / "made"
+    out = past(
+        demo,
+        *("rr-goto 50%", f'print make_file("{made}")', 'print (int)system("true")', "call (void)exit(3)", "rr-when"),
+        *("rr-goto end", "print total"),
+    )
+    assert not made.exists()
+    assert "gdbrr: openat was refused" in out and "gdbrr: clone3 was refused" in out
+    assert "gdbrr: the called function would end the process here" in out
+    assert out.rstrip().endswith("= 20")
+
+
+def test_a_lock_that_is_held_is_named(demo: Path) -> None:
+    out = past(
+        demo,
+        *("break holding", "reverse-continue", "delete", "print locked_total()", "backtrace 3", "rr-back"),
+        "print total",
+        *("rr-goto end", "print locked_total()"),
+    )
+    assert re.search(r"function would wait for ever for the lock at 0x\w+, which thread \d+ holds", out)
+    assert re.search(r"^#\d+ .*pthread_mutex_lock", out, re.MULTILINE), out
+    assert UNDONE in out
+    assert out.rstrip().endswith("= 20")
+
+
+def test_a_crash_and_a_breakpoint_in_a_called_function(demo: Path) -> None:
+    out = past(
+        demo,
+        *("rr-goto 50%", "print crash()", "backtrace 1", "reverse-stepi", "set unwindonsignal on", "print crash()"),
+        *("break add if a == 7", "print add(6, 1)", "print add(7, 1)", "backtrace 2", "finish", "rr-when", "continue"),
+    )
+    assert out.count("received signal SIGSEGV") == 2
+    assert re.search(r"^#0 .* crash \(\)", out, re.MULTILINE)
+    assert "add (a=7, b=1)" in out and "<function called from gdb>" in out
+    assert "Value returned is" in out
+    assert "No more reverse-execution history" in out
+
+
+def test_a_change_needs_a_moment_to_come_back_to(demo: Path) -> None:
+    """The crash of a program lies behind its last operation, in no segment: it is run to again."""
+    program = programs.build("past_crash")
+    path = demo.with_name("crash.demo")
+    gdbrr("record", "-o", path, "--", program).expect(139)
+    out = whole(
+        program,
+        *(f"rr-replay {path}", "print twice(21)", "set var count = 9", "print count", "stepi", "print count"),
+        *("backtrace 1", "reverse-step"),
+    )
+    values = re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)
+    assert values == ["42", "9", "3"], out
+    assert out.count(UNDONE) == 1
