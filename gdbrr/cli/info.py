@@ -84,6 +84,8 @@ def as_json(demo: Demo) -> dict[str, Any]:
         "waits": [
             {"thread": w.thread, "what": w.text, "object": w.object, "threads": list(w.holders)} for w in _waits(demo)
         ],
+        "children": demo.manifest.get("children", 0),
+        "notices": demo.manifest.get("notices", []),
         "environment": len(demo.manifest["env"]),
         **{key: demo.manifest.get(key) for key in _FROM_MANIFEST},
     }
@@ -118,6 +120,10 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("host", ", ".join(facts))
     yield _row("made by", f"gdbrr {m['gdbrr']}, engine ABI {m['abi']}, demo format {demo.format[0]}.{demo.format[1]}")
     yield _row("events", f"{size(demo.stream_bytes)} before compression")
+    if m.get("children"):
+        yield _row("children", f"{m['children']:,}, not in the demo: a replay does not show what they printed")
+    for notice in m.get("notices", ()):
+        yield _row("notice", notice)
     yield from _thread_table(demo)
     yield from _epoch_table(demo)
     yield from _wait_table(demo)

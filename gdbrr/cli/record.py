@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, size
+from gdbrr.cli.words import Layout, number, printable, size
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -126,7 +126,7 @@ def main(args: argparse.Namespace) -> int:
         raise record.refusal(ending.panic)
     if ending.panic:
         for note in ending.summary.notes if ending.summary else ():
-            print(f"gdbrr: {note}", file=sys.stderr)
+            print(f"gdbrr: {printable(note)}", file=sys.stderr)
         what = f"the recording ended early: {ending.panic.text}; what was recorded up to there is in {ending.demo}"
         way_out = "raise limits.log in the profile, or make room; limits.when_full=go_on lets the program go on"
         raise GdbrrError(what, ending.panic.hint or way_out)
@@ -134,7 +134,7 @@ def main(args: argparse.Namespace) -> int:
     assert ending.summary
     print(line(ending.demo, ending.summary), file=sys.stderr)
     for note in ending.summary.notes:
-        print(f"gdbrr: {note}", file=sys.stderr)
+        print(f"gdbrr: {printable(note)}", file=sys.stderr)
     return ending.status
 
 

@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from gdbrr.cli.words import Layout
+from gdbrr.cli.words import Layout, printable
 from gdbrr.errors import GdbrrError
 
 EPILOG = """\
@@ -48,5 +48,5 @@ def main(args: argparse.Namespace) -> int:
     summary = recover.recover(recording, demo, keep=args.keep)
     print(line(demo, summary), file=sys.stderr)
     for note in summary.notes:
-        print(f"gdbrr: {note}", file=sys.stderr)
+        print(f"gdbrr: {printable(note)}", file=sys.stderr)
     return 0

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number
+from gdbrr.cli.words import Layout, number, printable
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -134,10 +134,13 @@ def main(args: argparse.Namespace) -> int:
                 f" {number(demo.ticks, 'operation')}",
                 file=sys.stderr,
             )
+        absent = inputs.absent(demo.manifest)
+        if absent and not args.quiet:
+            print(f"gdbrr: {absent}", file=sys.stderr)
         failed = not outcome.kept or (outcome.soft is not None and not args.soft_ok)
         if not failed:  # else the report names them, as likely causes
-            for sentence in inputs.sentences(demo.manifest):
-                print(f"gdbrr: {sentence}", file=sys.stderr)
+            for sentence in [*demo.manifest.get("notices", ()), *inputs.sentences(demo.manifest)]:
+                print(f"gdbrr: {printable(sentence)}", file=sys.stderr)
         if failed or args.json:
             from gdbrr.report import divergence
         found = inspector.collector.finish(outcome) if failed and not outcome.echo_error else None

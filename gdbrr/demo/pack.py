@@ -101,6 +101,7 @@ def pack(
             packer.notes.append(f"{recording} holds other files and was kept")
     if closed:
         packer.notes.append("the log was full; the program went on unrecorded, and the demo ends where it was full")
+    packer.notes.extend(manifest.get("notices", ()))
     if overtaken:
         packer.notes.append(overtaking(overtaken))
     threads = sum(1 for n in packer.positions if n)

@@ -1,7 +1,7 @@
-"""The files that a program read while it was recorded and that are not in the demo, and which of them are others now.
+"""What of a run is not in its demo: files that were read, and which of them are others now; children; what nobody saw.
 
 Runs in: commands outside GDB and the server. May call: errors, abi; the file system, never opening what a demo names.
-Owns: the manifest's `inputs`.
+Owns: the manifest's `inputs`, `notices` and `children`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,23 @@ _MADE_UP = ("/proc/", "/sys/", "/dev/")
 """What the kernel makes up at each reading has no size or time of its own."""
 
 
-def noted(page: abi.Ctl) -> list[dict[str, Any]]:
-    """What the engine noted, for the manifest: the newest note of each file."""
+def noted(page: abi.Ctl) -> dict[str, Any]:
+    """What the engine noted, for the manifest: the newest note of each file, sentences for the user, children."""
     used = min(int(page.c.inputs_used), lib.GR_INPUTS)
     found: dict[str, dict[str, Any]] = {}
+    notices: list[str] = []
+    children = 0
     for text in bytes(abi.ffi.buffer(page.c.inputs, used)).split(b"\0"):
-        size, _, rest = text.partition(b" ")
+        first, _, rest = text.partition(b" ")
         mtime, _, name = rest.partition(b" ")
         path = name.decode("utf-8", "surrogateescape")
-        if size.isdigit() and mtime.isdigit() and path and not path.startswith(_MADE_UP):
-            found[path] = {"path": path, "size": int(size), "mtime": int(mtime)}
-    return list(found.values())
+        if first == b"!":
+            notices.append(rest.decode("utf-8", "surrogateescape"))
+        elif first == b"&":
+            children = int(rest)
+        elif first.isdigit() and mtime.isdigit() and path and not path.startswith(_MADE_UP):
+            found[path] = {"path": path, "size": int(first), "mtime": int(mtime)}
+    return {"inputs": list(found.values()), "notices": list(dict.fromkeys(notices)), "children": children}
 
 
 def changed(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -58,3 +64,12 @@ def sentences(manifest: Mapping[str, Any], most: int = 5) -> list[str]:
     lines = [f"{path!r} changed since the recording, which reads it: {how}" for path, how in found[:most]]
     more = len(found) - most
     return lines + ([f"{more} more files that the recording reads changed"] if more > 0 else [])
+
+
+def absent(manifest: Mapping[str, Any]) -> str:
+    """What a replay does not show because it happened in other processes; empty where there were none."""
+    children = manifest.get("children", 0)
+    if not children:
+        return ""
+    who, are = ("1 child of the program", "is") if children == 1 else (f"{children:,} children of the program", "are")
+    return f"{who} ran for real while recording and {are} not in the demo: what was printed there is not shown"

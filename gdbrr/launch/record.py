@@ -239,7 +239,7 @@ class Recording:
         self.page.c.end_kind = {"unknown": 0, "exit": 1, "signal": 2}[kind]
         self.page.c.end_value = value
         self.manifest["end"] = {"kind": kind, "value": value}
-        self.manifest["inputs"] = inputs.noted(self.page)
+        self.manifest.update(inputs.noted(self.page))
         if not self.manifest["objects"]:
             # It ended before anybody could look.
             files = [self.program, host.interpreter(self.program)]

@@ -6,12 +6,15 @@ Owns: nothing; the directory is record.py's.
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gdbrr import abi
 from gdbrr.errors import GdbrrError
+from gdbrr.launch import inputs
 from gdbrr.launch.record import SUFFIX
 
 if TYPE_CHECKING:
@@ -40,8 +43,19 @@ def recover(recording: Path, demo: Path, keep: bool = False) -> Summary:
             )
         if not page.c.started:
             raise GdbrrError(f"{recording} holds nothing: the program had not begun", "remove it and record again")
+        _complete(recording / "manifest.json", inputs.noted(page))
     # How the program ended nobody was there to see, unless the control page says so.
     return pack.pack(recording, demo, keep=keep)
+
+
+def _complete(manifest: Path, noted: dict[str, Any]) -> None:
+    """What the recorder would have written at the end of the run; a damaged manifest is for pack() to report."""
+    with contextlib.suppress(OSError, ValueError):
+        known = json.loads(manifest.read_text())
+        if isinstance(known, dict) and not noted.keys() <= known.keys():
+            draft = manifest.with_name("manifest.json.new")
+            draft.write_text(json.dumps(noted | known))
+            draft.replace(manifest)
 
 
 def finish_left(recording: Path) -> Path:

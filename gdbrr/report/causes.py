@@ -139,6 +139,8 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
         yield Cause("gdbrr itself is another build than the one that recorded", "record again with this one")
     for sentence in changed_inputs(demo, opened):
         yield Cause(sentence, "put back what was recorded, or record with --set file=record")
+    for notice in demo.manifest.get("notices", ()):
+        yield Cause(notice, "record the program where it works alone")
     for name, mode, call in unrecorded(demo, events):
         yield Cause(
             f"class {name} is {mode}, so {call} may answer differently in every run", f"record with --set {name}=record"

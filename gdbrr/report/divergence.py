@@ -55,6 +55,8 @@ def to_json(demo: Demo, outcome: Outcome, found: Evidence | None = None) -> str:
         "complete": demo.complete,
         "ticks": outcome.ticks,
         "of": demo.ticks,
+        "children": demo.manifest.get("children", 0),
+        "notices": demo.manifest.get("notices", []),
         "seconds": round(outcome.seconds, 3),
         "soft": soft
         and {

@@ -22,6 +22,8 @@
 #include "../signal/signal.h"
 #include "dispatch.h"
 #include "descriptor.h"
+#include "fd/input.h"
+#include "memory/outside.h"
 #include "process/process.h"
 
 struct clone3_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls; };
@@ -164,6 +166,8 @@ void gr_exit(struct gr_call *call)
 	struct gr_thread *self = call->self;
 	struct gr_event ev = {.kind = GR_OP_EXIT, .result = call->arg[0]};
 	if (call->nr == SYS_exit_group) {
+		if (gr_mode == GR_MODE_RECORD)
+			gr_outside_end();
 		gr_call_start(call);
 		if (gr_mode == GR_MODE_REPLAY)
 			gr_gate_behind(self); // ends the process when the order is used up
@@ -268,6 +272,8 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	if (gr_turn_on)
 		gr_turn_call(call->self, false); // with CLONE_VFORK, until the child's exec or end
 	call->result = bear(call, birth);
+	if (call->result > 0)
+		gr_input_child();
 	gr_sigact_unlock();
 	if (call->result == 0) {
 		gr_mode = GR_MODE_OFF;

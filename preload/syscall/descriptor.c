@@ -105,13 +105,27 @@ void gr_fd_advance(const struct gr_call *call)
 		GR_RAW(SYS_lseek, fd, call->result, SEEK_CUR);
 }
 
+static uint32_t given; // others have openings of ours
+
+bool gr_fd_given(void)
+{
+	return __atomic_load_n(&given, __ATOMIC_RELAXED);
+}
+
+static void adopt(int fd)
+{
+	if (gr_mode == GR_MODE_RECORD)
+		gr_fd_probe(fd); // which file it is
+	gr_fd_set(fd, GR_CLASS_pipe | GR_FD_RECORDED);
+}
+
 static void received(const struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR((struct msghdr *)msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET || (c->cmsg_type != SCM_RIGHTS && c->cmsg_type != 4)) // 4: SCM_PIDFD
 			continue;
 		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
-			gr_fd_set(((int *)CMSG_DATA(c))[i], GR_CLASS_pipe | GR_FD_RECORDED);
+			adopt(((int *)CMSG_DATA(c))[i]);
 	}
 }
 
@@ -123,6 +137,7 @@ static bool is_native_file(uint64_t fd)
 
 void gr_fd_inherited(void)
 {
+	__atomic_store_n(&given, 1, __ATOMIC_RELAXED);
 	for (uint64_t fd = 0; fd < GR_DESCRIPTORS; fd++)
 		if (is_native_file(fd))
 			actions[fd] = GR_ACT_RECORD;
@@ -134,6 +149,7 @@ static void sent(const struct msghdr *msg)
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR((struct msghdr *)msg, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;
+		__atomic_store_n(&given, 1, __ATOMIC_RELAXED);
 		for (size_t i = 0; i < (c->cmsg_len - CMSG_LEN(0)) / sizeof(int); i++)
 			for (uint64_t fd = 0; fd < GR_DESCRIPTORS; fd++)
 				if (is_native_file(fd) && keys[fd] == gr_fd_key(((int *)CMSG_DATA(c))[i]))

@@ -45,6 +45,9 @@ uint32_t gr_file_key(int dirfd, uint64_t path, int flags);
 void gr_fd_sent(const struct gr_call *call);
 void gr_fd_inherited(void);
 
+// True when a child or the receiver of a message may have the same openings.
+bool gr_fd_given(void);
+
 // Marks what a call received in a message (SCM_RIGHTS) as recorded descriptors.
 void gr_fd_received(const struct gr_call *call);
 

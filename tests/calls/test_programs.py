@@ -6,6 +6,8 @@ Owns: the rows of docs/determinism.md that name it.
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from harness.run import Result, run
 
 GDBRR = (sys.executable, "-m", "gdbrr")
 REPLAYS = 3
+CHILDREN = re.compile(r"gdbrr: [0-9,]+ child(ren)? of the program ran for real .*")
 LIBRARIES = ("-lutil", "-lrt", "-lanl")
 PROGRAMS = (
     "calls_bad_pointers",
@@ -52,7 +55,7 @@ def check(demo: Path, first: Result, replays: int = REPLAYS) -> None:
     for _ in range(replays):
         again = run(*GDBRR, "replay", demo).expect(first.status)
         assert again.out == first.out
-        assert again.err.splitlines() == own
+        assert [line for line in again.err.splitlines() if not CHILDREN.fullmatch(line)] == own
 
 
 @pytest.mark.parametrize("profile", ["default", "sparse"])
@@ -99,6 +102,26 @@ def test_children_that_share_memory_are_seen_by_their_parent(tmp_path: Path) -> 
     assert told(first.out) == told(run(program).expect(0).out)
     assert "spawn /nonexistent/program: No such file or directory" in first.out
     check(tmp_path / "x.demo", first)
+
+
+def test_a_replay_tells_of_children_whose_output_it_lacks(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    record(demo, "/bin/sh", "-c", "echo own; /bin/echo first; (echo second); exit 3")
+    again = run(*GDBRR, "replay", demo).expect(3)
+    assert again.out == "own\n"
+    who = "2 children of the program ran for real while recording and are not in the demo"
+    assert again.err == f"gdbrr: {who}: what was printed there is not shown\n"
+    assert run(*GDBRR, "replay", "--quiet", demo).err == ""
+    assert json.loads(run(*GDBRR, "replay", "--quiet", "--json", demo).out)["children"] == 2
+    assert "  children   2, not in the demo" in run(*GDBRR, "info", demo).out
+    assert json.loads(run(*GDBRR, "info", "--json", demo).out)["children"] == 2
+
+
+def test_control_without_children_it_tells_nothing(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    record(demo, "/bin/sh", "-c", "echo own")
+    assert run(*GDBRR, "replay", demo).expect(0).err == ""
+    assert "  children " not in run(*GDBRR, "info", demo).out
 
 
 def test_children_undo_nothing_of_other_threads(tmp_path: Path) -> None:

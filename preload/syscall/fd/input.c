@@ -1,4 +1,5 @@
-// The files that a program reads natively, or that are ignored: named for the manifest, so that a replay can say which one changed.
+// What the manifest is to say about a run. The files that a program reads natively, or that are ignored, are named in it, so
+// that a replay can say which one changed.
 // Runs in: application threads, while recording.
 // May call: raw system calls.
 // Owns: the inputs of the control page.
@@ -17,6 +18,13 @@
 // between is noted again, and the newest note counts.
 static uint64_t known[KNOWN];
 
+// What does not fit is counted all the same: the controller sees that the list is not whole.
+static char *note(const char *text)
+{
+	uint64_t size = gr_strlen(text) + 1, at = __atomic_fetch_add(&gr_ctl->inputs_used, size, __ATOMIC_RELAXED);
+	return at + size <= GR_INPUTS ? memcpy(gr_ctl->inputs + at, text, size) : NULL;
+}
+
 void gr_input_note(int fd)
 {
 	struct stat st;
@@ -33,8 +41,24 @@ void gr_input_note(int fd)
 		return;
 	path[n] = 0;
 	gr_format(text, sizeof text, "%u %u %s", (uint64_t)st.st_size, mtime, path);
-	// What does not fit is counted all the same: the controller sees that the list is not whole.
-	uint64_t size = gr_strlen(text) + 1, at = __atomic_fetch_add(&gr_ctl->inputs_used, size, __ATOMIC_RELAXED);
-	if (at + size <= GR_INPUTS)
-		memcpy(gr_ctl->inputs + at, text, size);
+	note(text);
+}
+
+void gr_notice(const char *text)
+{
+	char line[1024];
+	gr_format(line, sizeof line, "! %s", (uint64_t)text);
+	note(line);
+}
+
+// One note, whose number is written again: what a killed program leaves is right, too.
+void gr_input_child(void)
+{
+	static char *place;
+	static uint64_t born;
+	if (!born++)
+		place = note("& 0000000000");
+	char *digit = place ? place + 12 : NULL;
+	for (uint64_t n = born; digit && n; n /= 10)
+		*--digit = "0123456789"[n % 10];
 }

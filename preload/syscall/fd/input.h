@@ -1,4 +1,4 @@
-// The files that a program reads natively; see input.c.
+// What the manifest is to say about a run: files that are read natively, children, what could not be seen; see input.c.
 // Runs in: application threads, while recording.
 // May call: raw system calls.
 // Owns: nothing.
@@ -6,3 +6,9 @@
 
 // Notes the regular file behind a descriptor that was just opened for reading, with its size and time.
 void gr_input_note(int fd);
+
+// Notes a sentence that the user is told at the end of the recording and at each replay.
+void gr_notice(const char *text);
+
+// One more process was made. Not to be called by two threads at the same time.
+void gr_input_child(void);

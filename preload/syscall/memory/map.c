@@ -14,6 +14,7 @@
 #include "../dispatch.h"
 #include "../descriptor.h"
 #include "memory.h"
+#include "outside.h"
 
 static uint64_t window_of(const struct gr_call *call)
 {
@@ -93,16 +94,27 @@ static void log_contents(struct gr_call *call, struct gr_event *ev)
 	GR_RAW(SYS_munmap, window, n);
 }
 
+static _Noreturn void refuse_alias(const struct gr_call *call)
+{
+	gr_panic(call->self, GR_PANIC_REFUSED,
+		 "a file that is mapped twice to be shared, so that a store to one mapping shows in the other"
+		 "\nswitch double mapping off in the program, e.g. DOTNET_EnableWriteXorExecute=0", 0, 0);
+}
+
 static void record_mmap(struct gr_call *call)
 {
 	const uint64_t *a = call->arg;
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
 	uint32_t key = is_anonymous(call) ? 0 : gr_fd_key((int)a[4]);
+	if (!key && !is_anonymous(call) && gr_fd_get(a[4]) == GR_FD_NONE) { // one that was inherited
+		gr_fd_probe(a[4]);
+		key = gr_fd_key((int)a[4]);
+	}
 	bool write = a[2] & PROT_WRITE;
 	if (gr_view_alias(key, is_shared(call), write))
-		gr_panic(call->self, GR_PANIC_REFUSED,
-			 "a file that is mapped twice to be shared, so that a store to one mapping shows in the other"
-			 "\nswitch double mapping off in the program, e.g. DOTNET_EnableWriteXorExecute=0", 0, 0);
+		refuse_alias(call);
+	if (a[3] & MAP_FIXED)
+		gr_outside_leaves(a[0], (a[1] + 4095) & ~4095ULL);
 	call->result = ev.result = gr_call_kernel(call);
 	if (GR_IS_ERR(call->result)) {
 		gr_log(call->self, &ev);
@@ -112,6 +124,8 @@ static void record_mmap(struct gr_call *call)
 		gr_view_add(call->result, (a[1] + 4095) & ~4095ULL, key, a[5], is_shared(call), write);
 	else
 		gr_view_forget(call->result, (a[1] + 4095) & ~4095ULL);
+	if (is_shared(call) && !is_anonymous(call))
+		gr_outside_mapped(call, key, write);
 	if (call->action == GR_ACT_RECORD) {
 		log_contents(call, &ev);
 		return;
@@ -154,6 +168,7 @@ static void record_mremap(struct gr_call *call)
 	call->result = gr_call_kernel(call);
 	if (view && !GR_IS_ERR(call->result)) {
 		gr_view_moved(a[0], old_len, call->result, new_len);
+		gr_outside_moved(a[0], old_len, call->result);
 		if (new_len > old_len) {
 			first = open_stores(call, new_len - old_len, &stores);
 			gr_view_contents(call->result + old_len, new_len - old_len, &stores);
@@ -240,7 +255,8 @@ static void record(struct gr_call *call)
 		record_madvise(call);
 		return;
 	case SYS_munmap:
-		gr_view_forget(call->arg[0], call->arg[1]); // before somebody else can have the place
+		gr_outside_leaves(call->arg[0], (call->arg[1] + 4095) & ~4095ULL);
+		gr_view_forget(call->arg[0], (call->arg[1] + 4095) & ~4095ULL); // before somebody else can have the place
 	}
 	call->result = ev.result = gr_call_kernel(call);
 	gr_log(call->self, &ev);
@@ -267,9 +283,24 @@ static void replay(struct gr_call *call)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");
 }
 
+// What was mapped to be read is written to from here on.
+static void protect(const struct gr_call *call)
+{
+	bool alias = false;
+	if (gr_mode != GR_MODE_RECORD || !(call->arg[2] & PROT_WRITE) || !gr_view_protect(call->arg[0], call->arg[1], &alias))
+		return;
+	if (alias)
+		refuse_alias(call);
+	gr_outside_own_range(call->arg[0], call->arg[1]);
+}
+
 bool gr_memory(struct gr_call *call)
 {
 	switch (call->nr) {
+	case SYS_mprotect:
+	case SYS_pkey_mprotect:
+		protect(call);
+		return false;
 	case SYS_mmap:
 	case SYS_mremap:
 	case SYS_munmap:

@@ -76,6 +76,8 @@ void gr_view_dont_fork(uint64_t addr, uint64_t len, bool dont);
 bool gr_view_any(uint64_t addr, uint64_t len);
 // The same for one that a child would share.
 bool gr_view_shared_writable(void);
+// What was shared to be read is written to from here on; true when there was such a view. `alias`: another view shows it, too.
+bool gr_view_protect(uint64_t addr, uint64_t len, bool *alias);
 // A view of that file that a further shared view of it would have to follow.
 bool gr_view_alias(uint32_t key, bool shared, bool writable);
 

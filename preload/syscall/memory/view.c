@@ -14,6 +14,7 @@
 #include "../../core/thread.h"
 #include "../descriptor.h"
 #include "memory.h"
+#include "outside.h"
 
 #define VIEWS 16384
 
@@ -140,6 +141,32 @@ bool gr_view_shared_writable(void)
 	return found;
 }
 
+// Another shared view of the same part of the file.
+static bool doubled(const struct view *v)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (views[i].len && views[i].addr != v->addr && views[i].shared && v->key && views[i].key == v->key &&
+		    views[i].offset < v->offset + v->len && v->offset < views[i].offset + views[i].len)
+			return true;
+	return false;
+}
+
+bool gr_view_protect(uint64_t addr, uint64_t len, bool *alias)
+{
+	bool found = false;
+	lock();
+	for (uint32_t i = 0, n = count; i < n; i++)
+		if (meets(&views[i], addr, addr + len) && views[i].shared && !views[i].writable) {
+			struct view inside = cut(i, addr, addr + len);
+			inside.writable = found = true;
+			*alias |= doubled(&inside);
+			append(inside);
+		}
+	forget(0, 0);
+	unlock();
+	return found;
+}
+
 bool gr_view_alias(uint32_t key, bool shared, bool may_write)
 {
 	bool found = false;
@@ -169,6 +196,7 @@ static void changed(uint32_t key, uint64_t offset, uint64_t len, bool zeroed, st
 {
 	if (!key)
 		return;
+	gr_outside_own_file(key);
 	lock();
 	for (uint32_t i = 0; i < count; i++) {
 		const struct view *v = &views[i];
