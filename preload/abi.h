@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 5
+#define GR_ABI_VERSION 6
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -34,6 +34,7 @@
 #define GR_SLOTS 128
 #define GR_HITS 1024
 #define GR_WATCHES 4
+#define GR_CONDITION_ROOM 4096
 #define GR_TRACE_MAX 0x100000
 #define GR_PANIC_TEXT 1024
 #define GR_DIGEST_ROOM 0x800000
@@ -182,6 +183,7 @@ enum gr_cmd {
 #define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot stops
 #define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area
 #define GR_SLOT_TRACED 16  // points are debug registers set by a tracer, not perf events
+#define GR_SLOT_KEEP_HITS 64  // wait for the controller rather than overwrite a hit that it has not taken
 #define GR_SLOT_HOLD_PANIC 32 // at a panic wait for GR_CMD_DIE, so that the process can be looked at
 
 enum gr_point_kind { GR_POINT_WRITE, GR_POINT_ACCESS, GR_POINT_EXEC, GR_POINT_CHANGE };
@@ -192,6 +194,9 @@ struct gr_point {
 	uint32_t kind;
 	uint64_t from_tick; // counted only in ticks from here ...
 	uint64_t stop_at;   // stop at this many hits counted from `from_tick` (0: only log); executes stop before
+	uint32_t thread;    // 0: whoever does it; else 1 + the index of the thread whose hits are logged
+	uint16_t condition; // where in the slot's conditions this point's stands, and how long it is; a hit for which it
+	uint16_t condition_len; // says 0 is not logged. Both change neither numbers nor stops
 };
 
 struct gr_hit {
@@ -223,8 +228,10 @@ struct gr_slot {
 	uint32_t match_on;
 	uint32_t echo_error;   // errno of the write that ended the program's output (GR_SLOT_ECHO); 0 as long as it goes on
 	uint64_t trace_len;    // pcs in the trace area (may exceed GR_TRACE_MAX: it is a ring)
-	uint64_t hits;         // hits so far; hit[] is a ring of the newest
+	uint64_t hits;         // hits so far; hit[] is a ring of the newest. May fall: a stretch of the program was run in vain
 	struct gr_hit hit[GR_HITS];
+	uint32_t hits_taken;   // futex; the controller's: the low half of how many it has read (GR_SLOT_KEEP_HITS)
+	uint8_t condition[GR_CONDITION_ROOM]; // agent bytecode, as GDB compiles it
 	struct gr_soft soft;
 	struct gr_panic panic;
 };

@@ -83,6 +83,8 @@ class Armed(NamedTuple):
     kind: int
     from_tick: int = 0
     stop_at: int = 0
+    thread: int | None = None
+    condition: bytes = b""
 
 
 class ProcessEnded(GdbrrError):
@@ -96,8 +98,10 @@ class Slot:
         self.raw = raw
         self.index = index
         self._mark = raw.ack_seq
+        self._taken = 0
         self._cmd_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "cmd_seq")))
         self._ack_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "ack_seq")))
+        self._taken_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "hits_taken")))
 
     @property
     def pid(self) -> int:
@@ -136,13 +140,20 @@ class Slot:
 
     def arm(self, points: Iterable[Armed], match: dict[str, int] | None = None) -> None:
         """Set the points of the next run; MATCH makes executions count as a stop only with these registers."""
-        count = 0
+        count = used = 0
         for count, point in enumerate(points, 1):
             row = self.raw.point[count - 1]
             row.addr, row.len, row.kind = point.addr, point.length, point.kind
             row.from_tick, row.stop_at = point.from_tick, point.stop_at
+            row.thread = 0 if point.thread is None else point.thread + 1
+            row.condition, row.condition_len = used, len(point.condition)
+            if used + len(point.condition) > lib.GR_CONDITION_ROOM:
+                raise GdbrrError("the conditions are too long to be looked at at every hit", "use simpler ones")
+            self.raw.condition[used : used + len(point.condition)] = point.condition
+            used += len(point.condition)
         self.raw.points = count
-        self.raw.hits = 0
+        self.raw.hits = self.raw.hits_taken = 0
+        self._taken = 0
         self.raw.match_on = 0
         if match is not None:
             for name, value in match.items():
@@ -165,14 +176,23 @@ class Slot:
         return self.raw.ack_seq != self._mark and (self.state in states or self.state == lib.GR_S_PANIC)
 
     def wait(
-        self, states: Collection[int], poll: Callable[[], None] | None = None, timeout: float | None = None
+        self,
+        states: Collection[int],
+        poll: Callable[[], None] | None = None,
+        timeout: float | None = None,
+        take: Callable[[], None] | None = None,
     ) -> int:
-        """Wait until the process answers with one of STATES, and return the state. POLL is called now and then."""
+        """Wait until the process answers with one of STATES, and return the state.
+
+        POLL is called now and then, TAKE whenever the process has announced something.
+        """
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
             seen = self.raw.ack_seq
             if self.answered(states):
                 return self.state
+            if take:
+                take()
             futex.wait(self._ack_address, seen, _PATIENCE)
             if self.raw.ack_seq != seen:
                 continue
@@ -195,6 +215,17 @@ class Slot:
         """The newest hits, oldest first. When more happened than the ring holds, the first ones are lost."""
         total, room = int(self.raw.hits), lib.GR_HITS
         return [read_hit(self.raw.hit[number % room]) for number in range(max(0, total - room), total)]
+
+    def take_hits(self, log: list[PointHit]) -> None:
+        """Bring LOG, where all hits of a run with GR_SLOT_KEEP_HITS stand, up to date."""
+        total, room = int(self.raw.hits), lib.GR_HITS
+        if total == self._taken:
+            return
+        del log[total:]  # a stretch that the program ran in vain
+        log += (read_hit(self.raw.hit[number % room]) for number in range(self._taken, total))
+        self._taken = total
+        self.raw.hits_taken = total & 0xFFFFFFFF
+        futex.wake(self._taken_address)
 
 
 class Control:

@@ -1,6 +1,6 @@
 """Call stacks with source lines, of processes that will never run again.
 
-Runs in: commands outside GDB. May call: ctl, launch; gdb and addr2line where they are installed.
+Runs in: commands outside GDB. May call: ctl, launch, timeline; gdb and addr2line where they are installed.
 Owns: what a frame looks like. Without gdb a stack is the one place that the engine knows.
 """
 
@@ -21,6 +21,7 @@ from gdbrr.ctl import threads
 from gdbrr.ctl.threads import Thread
 from gdbrr.launch import host
 from gdbrr.report import corefile
+from gdbrr.timeline.leaf import DemoLeaf
 
 _PATIENCE = 30.0
 _DEPTH = 32
@@ -62,6 +63,11 @@ class Frame(NamedTuple):
 
 
 _VDSO = Frame("a function of the vDSO")
+
+
+def of_leaf(leaf: DemoLeaf, thread: int | None = None) -> list[Frame]:
+    """The call stack of a leaf's thread, by index; of the one whose turn it is if none is named."""
+    return of_thread(leaf.pid, leaf.thread if thread is None else thread, leaf.born)
 
 
 def of_thread(pid: int, index: int, born: int) -> list[Frame]:

@@ -6,12 +6,14 @@ Owns: nothing; the worker's life is its own until `drop`.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 
 from gdbrr.abi import lib
 from gdbrr.ctl import threads
 from gdbrr.ctl.control import FOREVER
 from gdbrr.ctl.digest import Digest
+from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Moment, ThreadView
 from gdbrr.timeline.worker import Worker
 
@@ -51,6 +53,22 @@ class DemoLeaf:
     @property
     def trap_pc(self) -> int:
         return int(self._worker.control.raw.trap_pc)
+
+    @property
+    def born(self) -> int:
+        """Threads of the whole run."""
+        return self._born
+
+    def read(self, address: int, size: int) -> bytes:
+        """Its memory there."""
+        try:
+            with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory:
+                found = os.pread(memory.fileno(), size, address)
+        except OSError:
+            found = b""
+        if len(found) < size:
+            raise GdbrrError(f"there is no memory at {address + len(found):#x} at {self.moment}", "look elsewhere")
+        return found
 
     @property
     def tick(self) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from typing import Protocol
 
@@ -62,6 +62,10 @@ class Point:
     kind: PointKind
     addr: int
     length: int = 1
+    thread: int | None = None
+    """Index of the thread whose hits count; None: everybody's."""
+    condition: bytes = b""
+    """GDB's agent bytecode; a hit at which it says 0 does not count. A data hit is judged behind the store."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,10 @@ class Hit:
     thread: int
     old: int = 0
     new: int = 0
+    """Of the bytes at `addr`, at most eight of the point's."""
+    addr: int = field(default=0, compare=False)
+    pc: int = field(default=0, compare=False)
+    """Of the instruction that did it (`exact`) or of the one behind it; 0 for an operation's."""
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from itertools import pairwise
 from gdbrr.abi import lib
 from gdbrr.config import tables
 from gdbrr.ctl import threads
-from gdbrr.ctl.control import Armed
+from gdbrr.ctl.control import Armed, PointHit
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.model import Moment, Progress
@@ -132,6 +132,46 @@ class Segments:
                 return trace.moment(trace.behind())
             before = self._order.before(thread, before)
         return None
+
+    def places(self, tick: int, moments: Sequence[Moment], progress: Progress | None) -> list[int]:
+        """For each moment of one tick a number that says where it stands among the others."""
+        inside = [moment for moment in moments if moment.pc is not None]
+        found: dict[Moment, int] = {}
+        if len({moment.pc for moment in inside}) > 1:
+            found = self._by_replay(tick, inside, progress)
+        return [-1 if moment.pc is None else found.get(moment, moment.nth) for moment in moments]
+
+    def _by_replay(self, tick: int, moments: Sequence[Moment], progress: Progress | None) -> dict[Moment, int]:
+        trace = self.short_trace(tick, None, progress)
+        if trace:
+            counts: dict[int, int] = {}
+            found = {}
+            for place, pc in enumerate(trace.pcs):
+                counts[pc] = counts.get(pc, 0) + 1
+                found[Moment(tick, pc, counts[pc])] = place
+        else:
+            found = self._executions(tick, sorted({moment.pc or 0 for moment in moments}), progress)
+        for moment in moments:
+            if moment not in found:
+                raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
+        return found
+
+    def _executions(self, tick: int, pcs: Sequence[int], progress: Progress | None) -> dict[Moment, int]:
+        """Where each execution of these addresses stands among all of them; for segments too long to step through."""
+        if len(pcs) > lib.GR_WATCHES:
+            raise GdbrrError(
+                f"the segment of tick {tick} is too long for moments at {len(pcs)} addresses to be put in order",
+                "raise limits.trace in the profile",
+            )
+        worker = self._checkpoints.worker_at(tick, progress)
+        try:
+            worker.slot.raw.flags |= lib.GR_SLOT_KEEP_HITS
+            log: list[PointHit] = []
+            worker.begin_segment(tick, self._order.ticks, [Armed(pc, 1, lib.GR_POINT_EXEC, tick) for pc in pcs])
+            worker.finish(progress, "putting in order", tick + 1, log)
+            return {Moment(hit.tick, hit.pc, hit.nth): place for place, hit in enumerate(log)}
+        finally:
+            worker.drop()
 
     def trace(self, tick: int, progress: Progress | None) -> Trace:
         """What the segment of TICK executed."""

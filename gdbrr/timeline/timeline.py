@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +19,8 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
 from gdbrr.timeline.checkpoints import Checkpoints
+from gdbrr.timeline.history import History
+from gdbrr.timeline.hits import check_points
 from gdbrr.timeline.leaf import DemoLeaf
 from gdbrr.timeline.model import Epoch, Hit, Moment, Point, Progress
 from gdbrr.timeline.order import Order
@@ -39,6 +42,19 @@ def open_demo(
     except BaseException:
         demo.close()
         raise
+
+
+def _filtered(points: Sequence[Point], thread: int | None, condition: bytes) -> list[Point]:
+    result = [
+        replace(
+            point,
+            thread=thread if point.thread is None else point.thread,
+            condition=point.condition or condition,
+        )
+        for point in points
+    ]
+    check_points(result)
+    return result
 
 
 class DemoTimeline:
@@ -67,6 +83,7 @@ class DemoTimeline:
             self._checkpoints = Checkpoints(demo, replay, self._order.final_thread)
             self._segments = Segments(self._checkpoints, self._order, len(demo.threads))
             self._search = Search(self._checkpoints, self._order, self._segments)
+            self._history = History(self._checkpoints, self._order, self._segments, self._search)
             self._end = Moment(demo.ticks)
             if stop:
                 self._end = self._segments.locate(demo.ticks, *stop, progress)
@@ -111,9 +128,7 @@ class DemoTimeline:
         return self._checkpoints.ticks
 
     def seek(self, moment: Moment, progress: Progress | None = None) -> DemoLeaf:
-        if moment.tick > self._order.ticks:
-            raise GdbrrError(f"the moment {moment} is behind the end", f"the last one is {self.end}; try rr-goto end")
-        worker = self._checkpoints.worker_at(moment.tick, progress)
+        worker = self._checkpoints.worker_at(self._checked(moment).tick, progress)
         try:
             if moment.pc is not None:
                 armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, moment.nth)
@@ -129,8 +144,61 @@ class DemoTimeline:
         self._leaves.add(leaf)
         return leaf
 
-    def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None = None) -> Hit | None:
-        return self._search.last_hit(points, before, progress) if points else None
+    def last_hit(
+        self,
+        points: Sequence[Point],
+        before: Moment | None = None,
+        progress: Progress | None = None,
+        *,
+        thread: int | None = None,
+        condition: bytes = b"",
+        count: int = 1,
+    ) -> Hit | None:
+        """The COUNT-th last hit of any of POINTS before BEFORE (the end); None if there are not so many.
+
+        THREAD and CONDITION hold for the points that have none of their own.
+        """
+        points = _filtered(points, thread, condition)
+        if not points or count < 1:
+            return None
+        return self._search.last_hit(points, self._checked(before or self._end), progress, count)
+
+    def all_hits(
+        self,
+        points: Sequence[Point],
+        *,
+        after: Moment | None = None,
+        before: Moment | None = None,
+        thread: int | None = None,
+        condition: bytes = b"",
+        exact: bool = True,
+        progress: Progress | None = None,
+    ) -> list[Hit]:
+        """Every hit of any of POINTS from AFTER (the start) up to BEFORE (the end), oldest first.
+
+        Finding the very instruction of each takes about twice the time of finding the hits. Without EXACT the moment of
+        a hit is the operation in whose segment it is, and its `pc` the instruction behind a store.
+        """
+        points = _filtered(points, thread, condition)
+        if not points:
+            return []
+        return self._history.all_hits(
+            points, self._checked(after or self.start), self._checked(before or self._end), exact, progress
+        )
+
+    def ordered(self, moments: Sequence[Moment], progress: Progress | None = None) -> list[Moment]:
+        """MOMENTS in order of time; those of one tick at different pcs are put in order by replaying its segment."""
+        result: list[Moment] = []
+        for tick in sorted({moment.tick for moment in moments}):
+            here = [moment for moment in moments if moment.tick == tick]
+            places = self._segments.places(tick, here, progress)
+            result += [here[at] for at in sorted(range(len(here)), key=lambda at: places[at])]
+        return result
+
+    def _checked(self, moment: Moment) -> Moment:
+        if moment.tick > self._order.ticks:
+            raise GdbrrError(f"the moment {moment} is behind the end", f"the last one is {self.end}; try rr-goto end")
+        return moment
 
     def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
         return self._segments.previous(moment, progress)

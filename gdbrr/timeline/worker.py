@@ -10,7 +10,7 @@ import time
 from collections.abc import Sequence
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, ProcessEnded, Slot, is_child
+from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, PointHit, ProcessEnded, Slot, is_child
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
@@ -23,6 +23,7 @@ from gdbrr.timeline.tracer import Tracer
 
 STOPPED = (lib.GR_S_STANDING, lib.GR_S_TRAPPED, lib.GR_S_ENDED)
 _WAKE_TIMEOUT = 30.0
+_NEEDED = "which a signal in the middle of a computation needs"
 
 
 class Desynchronised(GdbrrError):
@@ -34,15 +35,25 @@ class Desynchronised(GdbrrError):
         """In front of this one the replay still kept to the demo."""
 
 
+class NoRegister(GdbrrError):
+    """All debug registers are taken by points, and the replay needs one for itself."""
+
+
 def failure(panic: Panic) -> GdbrrError:
     """The error that a panic in a replay is."""
     if panic.refused and panic.got_op:
         return record.refusal(panic)
+    if panic.refused and panic.text.endswith(_NEEDED):
+        return NoRegister(f"this machine refuses {panic.text}", "gdbrr doctor says how to allow it")
     if panic.refused:
         return GdbrrError(f"this machine refuses {panic.text}", panic.hint or "gdbrr doctor says how to allow it")
     what = "is desynchronised" if panic.desynchronised else "failed"
     reason = panic.text or "it gives no reason"
     return Desynchronised(panic.tick, f"the replay {what} at tick {panic.tick}: {reason}")
+
+
+def _end_of(tick: int, ticks: int) -> int:
+    return FOREVER if tick >= ticks else tick + 1
 
 
 class Process:
@@ -141,9 +152,20 @@ class Worker(Process):
     def done(self) -> bool:
         return self.slot.answered(STOPPED)
 
-    def finish(self, progress: Progress | None = None, what: str = "replaying", goal: int = 0) -> int:
-        """Wait for the stop; returns the state."""
+    def begin_segment(self, tick: int, ticks: int, points: Sequence[Armed] = ()) -> None:
+        """Start running the segment of TICK, where this worker stands; behind the last of TICKS there is the tail."""
+        self.begin(_end_of(tick, ticks), points)
+
+    def finish(
+        self,
+        progress: Progress | None = None,
+        what: str = "replaying",
+        goal: int = 0,
+        log: list[PointHit] | None = None,
+    ) -> int:
+        """Wait for the stop; returns the state. LOG gets every hit of a run with GR_SLOT_KEEP_HITS."""
         first = self.slot.tick
+        take = (lambda: self.slot.take_hits(log)) if log is not None else None
 
         def poll() -> None:
             overdue = self._watchdog.look(self.slot.tick, time.monotonic()) if self._watchdog else None
@@ -156,7 +178,9 @@ class Worker(Process):
             if progress:
                 progress(what, min(1.0, max(0, self.slot.tick - first) / max(1, goal - first)))
 
-        state = self.slot.wait(STOPPED, poll)
+        state = self.slot.wait(STOPPED, poll, take=take)
+        if take:
+            take()
         self.check()
         return state
 
@@ -180,7 +204,7 @@ class Worker(Process):
         progress: Progress | None = None,
     ) -> int:
         """Run the segment of TICK, in front of which this worker stands; behind the last of TICKS there is the tail."""
-        return self.run(FOREVER if tick >= ticks else tick + 1, points, match, progress)
+        return self.run(_end_of(tick, ticks), points, match, progress)
 
     def freeze(self) -> Checkpoint:
         """Leave a frozen copy that stands where this worker stands."""

@@ -1,7 +1,7 @@
 // Copies from and to memory that may not be there.
 // Runs in: everywhere in the engine; gr_copy_recover in the handler of SIGSEGV and SIGBUS.
 // May call: raw system calls.
-// Owns: gr_copy_guarded, gr_copy_watched.
+// Owns: gr_copy_guarded, gr_copy_watched, gr_copy_mapped.
 #pragma once
 
 #include <stdbool.h>
@@ -24,6 +24,10 @@ bool gr_copy_recover(ucontext_t *context);
 // Both signals have a handler that begins so and are not blocked. INVARIANT(guard-before-copy): while false, gr_peek and gr_poke
 // ask the kernel.
 extern bool gr_copy_guarded;
+
+// Replay: the memory there was mapped, unmapped or dropped by an operation: a store that no debug register sees. NULL as long
+// as nobody wants to know.
+extern void (*gr_copy_mapped)(uint64_t from, uint64_t len);
 
 // Debug registers are armed: what is only looked at is asked of the kernel, so that it is no hit.
 extern bool gr_copy_watched;

@@ -18,6 +18,7 @@ struct gr_replay gr_replay = {.final = ~0u, .trace_tick = ~0ULL};
 void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
 void (*gr_gate_on_born)(struct gr_thread *self);
 void (*gr_gate_on_stand)(enum gr_slot_state state);
+void (*gr_gate_on_rewind)(bool back);
 void (*gr_gate_on_signal)(struct gr_thread *self);
 
 static const struct gr_run *run_at(uint64_t row)

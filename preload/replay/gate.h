@@ -62,6 +62,8 @@ void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state);
 extern void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
 extern void (*gr_gate_on_born)(struct gr_thread *self);
 extern void (*gr_gate_on_stand)(enum gr_slot_state state);
+// A place in this segment is kept (false), or gone back to (true).
+extern void (*gr_gate_on_rewind)(bool back);
 
 // Stops for the debugger where one is attached (GR_SLOT_DEBUGGED).
 void gr_debug_trap(void);

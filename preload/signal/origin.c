@@ -1,7 +1,7 @@
 // The memory of the process as it was, kept aside in the engine's zone; see loop.h. Not in a process of its own: a replay makes
 // none (tables/fence.def).
 // Runs in: the engine's handlers of a replay, on their stack.
-// May call: core.
+// May call: core, replay.
 // Owns: the area at GR_ORIGIN_ADDR and the registers that belong to it.
 #include "loop.h"
 
@@ -10,6 +10,7 @@
 #include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
+#include "../replay/gate.h"
 
 #define PAGE 4096ULL
 #define VECTORS 4096
@@ -104,6 +105,7 @@ void gr_origin_keep(struct gr_thread *self, const struct gr_context *at)
 	if (origin.kept)
 		return;
 	origin.kept = true;
+	gr_gate_on_rewind(false);
 	origin.count = origin.size = 0;
 	origin.lacks = NULL;
 	origin.context = *at;
@@ -134,6 +136,7 @@ const char *gr_origin_return(struct gr_thread *self, struct gr_context *at)
 	each_page(put_back);
 	memcpy(at->greg, origin.context.greg, GR_STATE_REGISTERS * sizeof *at->greg);
 	memcpy((void *)at->fpstate, origin.vectors, gr_frame_vectors());
+	gr_gate_on_rewind(true);
 	return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "points.h"
 
 #include <fcntl.h>
+#include <linux/futex.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
 #include <signal.h>
@@ -15,8 +16,10 @@
 #include "../core/nolibc.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../ctl/slot.h"
 #include "../replay/gate.h"
 #include "../tracer.h"
+#include "condition.h"
 
 #define EFLAGS_TF 0x100
 #define EFLAGS_RF 0x10000
@@ -26,12 +29,14 @@ void (*gr_points_foreign)(int sig, siginfo_t *info, void *context);
 
 static int events[GR_LIVE_THREADS * GR_WATCHES];
 static uint32_t open_events, armed;
+static uint32_t opened_for[GR_LIVE_THREADS]; // by block: 1 + the index of the thread
 
-static struct {
+struct seen {
 	uint64_t value;    // as it was after the newest hit
 	uint64_t tick, nth; // hits in this tick
 	uint64_t count;    // hits since from_tick
-} seen[GR_WATCHES];
+};
+static struct seen seen[GR_WATCHES];
 
 static uint64_t value_at(const struct gr_point *point)
 {
@@ -39,6 +44,41 @@ static uint64_t value_at(const struct gr_point *point)
 	if (point->kind != GR_POINT_EXEC)
 		gr_peek(&value, point->addr, point->len < 8 ? point->len : 8);
 	return value;
+}
+
+// ---------------------------------------------------------------- hits that are taken, and taken back
+static void nap_until_taken(uint32_t taken)
+{
+	gr_slot_announce(GR_S_RUNNING);
+	GR_RAW(SYS_futex, &gr_slot->hits_taken, FUTEX_WAIT, taken, 0, 0, 0);
+}
+
+static uint32_t hits_taken(void)
+{
+	return __atomic_load_n(&gr_slot->hits_taken, __ATOMIC_ACQUIRE);
+}
+
+// The search for a signal's place in a loop (signal/loop.c) may go too far and come back: what was hit on the way never was.
+static void rewind(bool back)
+{
+	static struct seen kept_seen[GR_WATCHES];
+	static struct gr_hit kept_ring[GR_HITS];
+	static uint64_t kept_hits;
+	uint32_t taken;
+	if (!armed)
+		return;
+	if (!back) {
+		memcpy(kept_seen, seen, sizeof seen);
+		memcpy(kept_ring, gr_slot->hit, sizeof kept_ring);
+		kept_hits = gr_slot->hits;
+		return;
+	}
+	memcpy(seen, kept_seen, sizeof seen);
+	memcpy(gr_slot->hit, kept_ring, sizeof kept_ring);
+	__atomic_store_n(&gr_slot->hits, kept_hits, __ATOMIC_RELEASE);
+	// INVARIANT(taken-back): hits that the controller has read already are given back by it before there are new ones.
+	while (gr_slot->flags & GR_SLOT_KEEP_HITS && (int32_t)((taken = hits_taken()) - (uint32_t)kept_hits) > 0)
+		nap_until_taken(taken);
 }
 
 // ---------------------------------------------------------------- arming
@@ -50,6 +90,7 @@ static void open_for(const struct gr_thread *t)
 		[GR_POINT_EXEC] = HW_BREAKPOINT_X,
 		[GR_POINT_CHANGE] = HW_BREAKPOINT_W,
 	};
+	opened_for[t->block] = t->pub.index + 1;
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
 		struct perf_event_attr attr = {
@@ -79,6 +120,7 @@ static void open_for(const struct gr_thread *t)
 
 static void close_events(void)
 {
+	memset(opened_for, 0, sizeof opened_for);
 	while (open_events)
 		GR_RAW(SYS_close, events[--open_events]);
 }
@@ -119,9 +161,10 @@ void gr_points_arm(void)
 	}
 }
 
+// INVARIANT(one-event-per-point): a thread that stood in front of its first operation when the points were armed has them.
 void gr_points_born(struct gr_thread *self)
 {
-	if (!(gr_slot->flags & GR_SLOT_TRACED))
+	if (!(gr_slot->flags & GR_SLOT_TRACED) && opened_for[self->block] != self->pub.index + 1)
 		open_for(self);
 }
 
@@ -165,40 +208,86 @@ static void stop(struct gr_thread *self, ucontext_t *context)
 	gr_gate_stand(self, GR_S_TRAPPED);
 }
 
-static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
+static void keep(const struct gr_hit *hit)
 {
-	const greg_t *regs = context->uc_mcontext.gregs;
+	uint32_t taken;
+	while (gr_slot->flags & GR_SLOT_KEEP_HITS && (uint32_t)gr_slot->hits - (taken = hits_taken()) >= GR_HITS)
+		nap_until_taken(taken);
+	gr_slot->hit[gr_slot->hits % GR_HITS] = *hit;
+	__atomic_store_n(&gr_slot->hits, gr_slot->hits + 1, __ATOMIC_RELEASE);
+}
+
+static bool condition_met(const struct gr_thread *self, const struct gr_point *point, const greg_t *r)
+{
+	struct gr_regs regs = self->pub.shown; // in an operation the program stands at its call
+	uint32_t at = point->condition, len = point->condition_len;
+	if (!len || at >= GR_CONDITION_ROOM || len > GR_CONDITION_ROOM - at)
+		return true;
+	if (r)
+		regs = (struct gr_regs){
+			.rax = r[REG_RAX], .rbx = r[REG_RBX], .rcx = r[REG_RCX], .rdx = r[REG_RDX],
+			.rsi = r[REG_RSI], .rdi = r[REG_RDI], .rbp = r[REG_RBP], .rsp = r[REG_RSP],
+			.r8 = r[REG_R8], .r9 = r[REG_R9], .r10 = r[REG_R10], .r11 = r[REG_R11],
+			.r12 = r[REG_R12], .r13 = r[REG_R13], .r14 = r[REG_R14], .r15 = r[REG_R15],
+			.rip = r[REG_RIP], .eflags = r[REG_EFL],
+		};
+	return gr_condition_met(gr_slot->condition + at, len, &regs);
+}
+
+// INVARIANT(every-hit-has-its-number): hits are numbered, and stop, whether or not thread and condition let them into the
+// log, because a moment is named by the number.
+static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
+{
 	const struct gr_point *point = &gr_slot->point[i];
 	bool engine = self->pub.state != GR_T_RUNNING; // an operation does the kernel's or the library's part
 	uint64_t tick = gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
 	uint64_t value = value_at(point), old = seen[i].value;
 	seen[i].value = value;
 	if (i >= armed || tick < point->from_tick)
-		return;
+		return false;
 	if (point->kind == GR_POINT_EXEC && engine)
-		return;
-	// Every execution has its number; only one with the wanted registers may stop.
-	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip || same_registers(&gr_slot->match, regs);
+		return false;
 	if (point->kind == GR_POINT_CHANGE && old == value)
-		return;
+		return false;
 	if (seen[i].tick != tick)
 		seen[i].nth = 0;
 	seen[i].tick = tick;
 	seen[i].nth++;
+	if ((!point->thread || point->thread == self->pub.index + 1) && condition_met(self, point, engine ? NULL : regs))
+		keep(&(struct gr_hit){
+			.tick = tick,
+			.pc = regs ? (uint64_t)regs[REG_RIP] : 0,
+			.nth = seen[i].nth,
+			.old_value = old,
+			.new_value = value,
+			.thread = self->pub.index,
+			.point = i,
+			.engine = engine,
+		});
+	return true;
+}
+
+static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
+{
+	const greg_t *regs = context->uc_mcontext.gregs;
+	const struct gr_point *point = &gr_slot->point[i];
+	// Every execution has its number; only one with the wanted registers may stop.
+	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip || same_registers(&gr_slot->match, regs);
+	if (!numbered(self, i, regs))
+		return;
 	seen[i].count += matches;
-	gr_slot->hit[gr_slot->hits % GR_HITS] = (struct gr_hit){
-		.tick = tick,
-		.pc = regs[REG_RIP],
-		.nth = seen[i].nth,
-		.old_value = old,
-		.new_value = value,
-		.thread = self->pub.index,
-		.point = i,
-		.engine = engine,
-	};
-	gr_slot->hits++;
 	if (matches && point->stop_at && seen[i].count == point->stop_at)
 		stop(self, context);
+}
+
+// What an operation maps, unmaps or drops is a store to it.
+static void mapped(uint64_t from, uint64_t len)
+{
+	for (uint32_t i = 0; i < armed; i++) {
+		const struct gr_point *point = &gr_slot->point[i];
+		if (point->kind != GR_POINT_EXEC && point->addr < from + len && from < point->addr + point->len)
+			seen[i].count += numbered(gr_self, i, NULL);
+	}
 }
 
 static void step(struct gr_thread *self, ucontext_t *context)
@@ -248,4 +337,6 @@ void gr_points_init(void)
 	GR_RAW(SYS_rt_sigaction, SIGTRAP, &action, 0, 8);
 	gr_gate_on_born = gr_points_born;
 	gr_gate_on_stand = disarm;
+	gr_copy_mapped = mapped;
+	gr_gate_on_rewind = rewind;
 }

@@ -5,6 +5,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/ops.h"
 #include "../../core/page.h"
@@ -56,6 +57,12 @@ static const uint8_t *open_stores(struct gr_call *call, uint64_t size, struct gr
 	uint8_t *base = (uint8_t *)gr_room(call->self, size);
 	*stores = (struct gr_stores){base, base + size, !base};
 	return base;
+}
+
+static void mapped(uint64_t from, uint64_t len)
+{
+	if (gr_copy_mapped)
+		gr_copy_mapped(from, (len + 4095) & ~4095ULL);
 }
 
 // ---------------------------------------------------------------- mmap
@@ -196,6 +203,8 @@ static void replay_mremap(struct gr_call *call)
 	uint64_t flags = ev.result == (long)from ? 0 : (a[3] & MREMAP_DONTUNMAP) | MREMAP_MAYMOVE | MREMAP_FIXED;
 	if (GR_RAW(SYS_mremap, from, old_len, a[2], flags, ev.result) != ev.result)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");
+	mapped(a[0], a[1]);
+	mapped(ev.result, a[2]);
 	gr_call_stores(call, &ev);
 }
 
@@ -232,9 +241,10 @@ static void replay_madvise(struct gr_call *call)
 	struct gr_event ev;
 	const uint64_t *a = call->arg;
 	bool failed = gr_gate_peek(call->self, &ev) && GR_IS_ERR(ev.result);
-	if (!failed && drops(a[2]))
+	if (!failed && drops(a[2])) {
 		GR_RAW(SYS_madvise, a[0], a[1], MADV_DONTNEED);
-	else if (!failed && (a[2] == 102 || a[2] == 103)) // MADV_GUARD_INSTALL, MADV_GUARD_REMOVE
+		mapped(a[0], a[1]);
+	} else if (!failed && (a[2] == 102 || a[2] == 103)) // MADV_GUARD_INSTALL, MADV_GUARD_REMOVE
 		GR_RAW(SYS_madvise, a[0], a[1], a[2]);
 	gr_call_end(call, &ev);
 	gr_call_stores(call, &ev);
@@ -275,10 +285,13 @@ static void replay(struct gr_call *call)
 		return;
 	case SYS_munmap:
 		real = gr_call_kernel(call);
+		mapped(call->arg[0], call->arg[1]);
 	}
 	gr_call_end(call, &ev);
-	if (call->nr == SYS_mmap && !GR_IS_ERR(ev.result))
+	if (call->nr == SYS_mmap && !GR_IS_ERR(ev.result)) {
 		real = map_again(call, &ev);
+		mapped(ev.result, call->arg[1]);
+	}
 	if ((call->nr == SYS_munmap || (call->nr == SYS_mmap && !GR_IS_ERR(ev.result))) && real != ev.result)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");
 }

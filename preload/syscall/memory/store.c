@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
+#include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/raw.h"
 #include "../../patch/patch.h"
@@ -113,8 +114,12 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 		bool content = s.kind == GR_STORE_BYTES || s.kind == GR_STORE_ZERO;
 		if (s.kind == GR_STORE_BYTES && padded(s.len) > (uint64_t)(end - data))
 			return false;
-		if (!content && part != GR_STORE_CONTENTS && !map(&s))
-			return false;
+		if (!content && part != GR_STORE_CONTENTS) {
+			if (!map(&s))
+				return false;
+			if (gr_copy_mapped && (s.kind == GR_STORE_MAP || s.kind == GR_STORE_UNMAP))
+				gr_copy_mapped(s.addr, s.len);
+		}
 		if (content && part != GR_STORE_MAPPINGS &&
 		    !(s.kind == GR_STORE_ZERO ? zero(s.addr, s.len) : put(s.addr, data, s.len)))
 			return false;

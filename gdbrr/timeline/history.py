@@ -1,0 +1,200 @@
+"""All hits of some points, oldest first: each span between checkpoints is run once, as many at a time as the cores.
+
+Runs in: the server and scripts. May call: errors, ctl, launch.
+Owns: the workers of a history, and how the moments of many hits are found with one more run instead of one for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from gdbrr.ctl.control import PointHit, ProcessEnded, has_ended
+from gdbrr.timeline.checkpoints import Checkpoints
+from gdbrr.timeline.hits import NAP, Found, Pass, Piece, groups_of
+from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
+from gdbrr.timeline.order import Order
+from gdbrr.timeline.search import CORES, Search, named
+from gdbrr.timeline.segment import Segments
+from gdbrr.timeline.worker import Checkpoint
+
+_LONGEST_INSTRUCTION = 15
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One pass that is to be made."""
+
+    source: Checkpoint
+    end: int
+    inside: Moment | None
+    pieces: tuple[Piece, ...]
+
+
+class History:
+    def __init__(self, checkpoints: Checkpoints, order: Order, segments: Segments, search: Search) -> None:
+        self._checkpoints = checkpoints
+        self._order = order
+        self._segments = segments
+        self._search = search
+        self._writers: dict[int, int] = {}
+        """Of the instruction behind a store: where the one that stored was, the first time."""
+
+    def all_hits(
+        self, points: Sequence[Point], after: Moment, before: Moment, exact: bool, progress: Progress | None
+    ) -> list[Hit]:
+        return self._search.with_registers(
+            lambda registers: self._all(points, after, before, exact, progress, registers)
+        )
+
+    def _all(
+        self,
+        points: Sequence[Point],
+        after: Moment,
+        before: Moment,
+        exact: bool,
+        progress: Progress | None,
+        registers: int,
+    ) -> list[Hit]:
+        self._writers.clear()
+        spans = [span for span in reversed(self._checkpoints.spans(before, progress)) if span[1] >= after.tick]
+        groups = groups_of(points, registers - (before.pc is not None))
+        last = before if before.pc is not None else None
+        runs = [
+            _Run(source, end, last if number == len(spans) - 1 else None, tuple(group))
+            for number, (source, end) in enumerate(spans)
+            for group in groups
+        ]
+        hits: list[Hit] = []
+        together: list[list[Hit]] = []
+        for run, found in self._made(runs, progress):
+            found = [one for one in found if one.hit.tick >= after.tick]
+            together.append(
+                self._exact(run, found, registers, progress)
+                if exact
+                else [named(one, Moment(one.hit.tick)) for one in found]
+            )
+            if len(together) == len(groups):
+                hits += self._merged(together, exact, progress)
+                together = []
+        return self._behind(hits, after, exact, progress)
+
+    # ---------------------------------------------------------------- running
+    def _made(self, runs: Sequence[_Run], progress: Progress | None) -> Iterator[tuple[_Run, list[Found]]]:
+        """What each run found, in their order."""
+        waiting = list(runs)
+        running: list[tuple[_Run, Pass]] = []
+        total = len(waiting)
+        try:
+            while waiting or running:
+                while waiting and len(running) < CORES:
+                    run = waiting.pop(0)
+                    running.append((run, Pass(run.source, self._order, run.pieces, run.end, run.inside, every=True)))
+                run, first = running[0]
+                self._await(first, [one for _, one in running], progress, 1 - (len(waiting) + len(running)) / total)
+                found = first.hits()
+                del running[0]
+                first.drop()
+                yield run, found
+        finally:
+            for _, one in running:
+                one.drop()
+
+    def _await(self, first: Pass, running: Sequence[Pass], progress: Progress | None, fraction: float) -> None:
+        """Wait for the first; the others' hits are taken meanwhile, so that they need not wait either."""
+        while not first.done():
+            slot = first.worker.slot
+            slot.nap(NAP)
+            for one in running[1:]:
+                one.done()
+            if not first.done() and has_ended(slot.pid):
+                raise ProcessEnded(f"process {slot.pid} of the search ended by itself", "try again")
+            if progress:
+                progress("searching", fraction)
+
+    # ---------------------------------------------------------------- moments
+    def _exact(self, run: _Run, found: Sequence[Found], registers: int, progress: Progress | None) -> list[Hit]:
+        writers = self._moments_of_stores(run, found, registers, progress)
+        hits = []
+        for one in found:
+            hit = one.hit
+            moment = writers.get((one.piece, hit.tick, hit.nth))
+            if moment is None or hit.by_operation or one.piece.executes:
+                hits.append(self._search.hit_of(one, progress))
+            else:
+                hits.append(named(one, moment))
+        return hits
+
+    def _moments_of_stores(
+        self, run: _Run, found: Sequence[Found], registers: int, progress: Progress | None
+    ) -> dict[tuple[Piece, int, int], Moment]:
+        """Moments by piece, tick and number of the hit there, as far as one more run tells them.
+
+        Whoever stored goes on behind itself, mostly, so each instruction behind a store names one in front of it. Where
+        that was executed since the store before, it did this one. The rest is looked for one by one.
+        """
+        stores = [one for one in found if not one.piece.executes and not one.hit.by_operation]
+        if len(stores) < 2:
+            return {}
+        runs = []
+        for piece in run.pieces:
+            mine = [one for one in stores if one.piece == piece]
+            writers = sorted({pc for one in mine if (pc := self._writer(one, progress)) is not None})
+            room = registers - 1 - (run.inside is not None)
+            for at in range(0, len(writers), room):
+                extra = [Piece(Point(PointKind.EXEC, pc), pc, 1) for pc in writers[at : at + room]]
+                runs.append(_Run(run.source, run.end, run.inside, (piece, *extra)))
+        moments: dict[tuple[Piece, int, int], Moment] = {}
+        for again, both in self._made(runs, progress):
+            moments.update(self._paired(again.pieces[0], both))
+        return moments
+
+    def _writer(self, one: Found, progress: Progress | None) -> int | None:
+        behind = one.hit.pc
+        if behind not in self._writers:
+            self._writers[behind] = self._search.hit_of(one, progress).pc
+        pc = self._writers[behind]
+        return pc if 0 <= behind - pc <= _LONGEST_INSTRUCTION else None
+
+    def _paired(self, piece: Piece, both: Sequence[Found]) -> Iterator[tuple[tuple[Piece, int, int], Moment]]:
+        executed: dict[int, tuple[int, PointHit]] = {}
+        stored = -1
+        for place, one in enumerate(both):
+            hit = one.hit
+            if one.piece != piece:
+                executed[hit.pc] = (place, hit)
+                continue
+            writer = executed.get(self._writers.get(hit.pc, 0))
+            # A repeated string instruction stores often in one execution, and stands at itself meanwhile.
+            if writer and writer[1].tick == hit.tick and (writer[0] > stored or hit.pc == writer[1].pc):
+                yield (piece, hit.tick, hit.nth), Moment(hit.tick, writer[1].pc, writer[1].nth)
+            stored = place
+
+    def _merged(self, together: Sequence[list[Hit]], exact: bool, progress: Progress | None) -> list[Hit]:
+        """The hits of several groups of points over one span, in order of time."""
+        if len(together) == 1:
+            return together[0]
+        hits = sorted((hit for group in together for hit in group), key=lambda hit: hit.moment.tick)
+        shared = [{hit.moment.tick for hit in group} for group in together]
+        ticks = {tick for at, one in enumerate(shared) for other in shared[:at] for tick in one & other}
+        if not exact:
+            return hits
+        result: list[Hit] = []
+        for tick in dict.fromkeys(hit.moment.tick for hit in hits):
+            here = [hit for hit in hits if hit.moment.tick == tick]
+            result += self._sorted(tick, here, progress) if tick in ticks else here
+        return result
+
+    def _sorted(self, tick: int, hits: Sequence[Hit], progress: Progress | None) -> list[Hit]:
+        places = self._segments.places(tick, [hit.moment for hit in hits], progress)
+        order = sorted(range(len(hits)), key=lambda at: places[at])
+        return [hits[at] for at in order]
+
+    def _behind(self, hits: list[Hit], after: Moment, exact: bool, progress: Progress | None) -> list[Hit]:
+        """Those at AFTER or behind it."""
+        if after.pc is None or not exact:
+            return hits
+        here = [hit for hit in hits if hit.moment.tick == after.tick]
+        places = self._segments.places(after.tick, [after, *(hit.moment for hit in here)], progress)
+        kept = [hit for hit, place in zip(here, places[1:], strict=True) if place >= places[0]]
+        return kept + hits[len(here) :]

@@ -1,0 +1,235 @@
+"""Hits: which points a worker can count at once, one run over a span with them armed, and what it found.
+
+Runs in: the server and scripts. May call: errors, ctl, launch.
+Owns: the worker of a pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gdbrr.abi import lib
+from gdbrr.ctl.control import FOREVER, Armed, PointHit, ProcessEnded, has_ended
+from gdbrr.errors import GdbrrError
+from gdbrr.timeline.model import Moment, Point, PointKind, Progress
+from gdbrr.timeline.order import Order
+from gdbrr.timeline.worker import Checkpoint
+
+NAP = 0.002
+KINDS = {
+    PointKind.WRITE: lib.GR_POINT_WRITE,
+    PointKind.ACCESS: lib.GR_POINT_ACCESS,
+    PointKind.EXEC: lib.GR_POINT_EXEC,
+    PointKind.CHANGE: lib.GR_POINT_CHANGE,
+}
+_DEBUG_REGISTER = 8
+_MOST_PIECES = 64
+# Operations of GDB's agent bytecode that the engine knows, and the bytes behind each.
+_CODES = {
+    **dict.fromkeys([*range(0x02, 0x0C), *range(0x0E, 0x16), *range(0x17, 0x1B), 0x27, 0x28, 0x29, 0x2B, 0x33], 0),
+    **dict.fromkeys([0x16, 0x22, 0x2A, 0x32], 1),
+    **dict.fromkeys([0x20, 0x21, 0x23, 0x26], 2),
+    0x24: 4,
+    0x25: 8,
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """What one debug register counts: all of a point, or eight aligned bytes of it."""
+
+    point: Point
+    addr: int
+    length: int
+
+    @property
+    def executes(self) -> bool:
+        return self.point.kind is PointKind.EXEC
+
+    def armed(self, from_tick: int, stop_at: int = 0) -> Armed:
+        point = self.point
+        kind = KINDS[point.kind]
+        return Armed(self.addr, self.length, kind, from_tick, stop_at, point.thread, point.condition)
+
+    def clashes(self, other: Piece) -> bool:
+        """Whether one instruction's hit of both would be one trap."""
+        if self.executes != other.executes:
+            return False
+        return self.addr < other.addr + other.length and other.addr < self.addr + self.length
+
+
+def pieces_of(point: Point) -> list[Piece]:
+    """A region is cut into aligned pieces of 1, 2, 4 and 8 bytes, as the processor wants them."""
+    if point.kind is PointKind.EXEC:
+        return [Piece(point, point.addr, 1)]
+    pieces, addr, end = [], point.addr, point.addr + point.length
+    while addr < end:
+        size = next(size for size in (_DEBUG_REGISTER, 4, 2, 1) if addr + size <= end and addr % size == 0)
+        pieces.append(Piece(point, addr, size))
+        addr += size
+        if len(pieces) > _MOST_PIECES:
+            raise GdbrrError(
+                f"{point.length} bytes at {point.addr:#x} are too many to be watched at once",
+                f"at most {_MOST_PIECES * _DEBUG_REGISTER} are",
+            )
+    return pieces
+
+
+def check_points(points: Sequence[Point]) -> None:
+    """Refuse what the engine would only find out at a hit."""
+    for point in points:
+        if point.length < 1:
+            raise GdbrrError(f"nothing of {point.addr:#x} is to be watched", "a point has at least one byte")
+        at = 0
+        while at < len(point.condition):
+            code = point.condition[at]
+            if code not in _CODES:
+                raise GdbrrError(
+                    f"a condition uses operation {code:#04x} of the agent bytecode, which is not known here",
+                    "conditions are of integers, memory and general registers",
+                )
+            at += 1 + _CODES[code]
+
+
+@dataclass(frozen=True)
+class Found:
+    """A hit and which of the searched points it is of. Its place among others: (tick, place in that run)."""
+
+    piece: Piece
+    hit: PointHit
+
+    @property
+    def point(self) -> Point:
+        return self.piece.point
+
+
+class Pass:
+    """One worker that runs over the span start <= tick < stop with up to GR_WATCHES pieces armed.
+
+    With `inside`, a moment in the middle of the segment of `stop`, it goes on up to there in a second run. That
+    moment's pc takes a place then, unless it is one of the points anyhow: two points at one address would be one hit.
+    With `every`, no hit is lost however many there are; else the newest GR_HITS of each run are known.
+    """
+
+    def __init__(
+        self,
+        source: Checkpoint,
+        order: Order,
+        pieces: Sequence[Piece],
+        stop: int,
+        inside: Moment | None,
+        every: bool = False,
+    ) -> None:
+        self._pieces = list(pieces)
+        self._order = order
+        self._inside = inside
+        self._second = inside is None
+        self._every = every
+        self._log: list[PointHit] = []
+        self._before: list[Found] = []
+        self.lost = False
+        """More were hit than are known."""
+        self.worker = source.wake(order.final_thread)
+        try:
+            if every:
+                self.worker.slot.raw.flags |= lib.GR_SLOT_KEEP_HITS
+            if self.worker.slot.tick < stop:
+                start = self.worker.slot.tick
+                self.worker.begin(stop, [piece.armed(start) for piece in pieces])
+            else:
+                self._begin_second()
+        except BaseException:
+            self.worker.drop()
+            raise
+
+    def _begin_second(self) -> None:
+        inside = self._inside
+        assert inside is not None and inside.pc is not None
+        self._second = True
+        armed, merged = [], False
+        for piece in self._pieces:
+            here = piece.executes and piece.addr == inside.pc
+            merged |= here
+            armed.append(piece.armed(inside.tick, inside.nth if here else 0))
+        if not merged:
+            armed.append(Armed(inside.pc, 1, lib.GR_POINT_EXEC, inside.tick, inside.nth))
+        self.worker.begin(FOREVER if inside.tick >= self._order.ticks else inside.tick + 1, armed)
+
+    def done(self) -> bool:
+        if self._every:
+            self.worker.slot.take_hits(self._log)
+        if not self.worker.done():
+            return False
+        self.worker.check()
+        if not self._second:
+            self._before = self.hits()
+            self._log = []
+            self._begin_second()
+            return False
+        return True
+
+    def wait(self, progress: Progress | None, what: str, fraction: float) -> None:
+        while not self.done():
+            slot = self.worker.slot
+            slot.nap(NAP)
+            if not self.done() and has_ended(slot.pid):
+                raise ProcessEnded(f"process {slot.pid} of the search ended by itself", "try again")
+            if progress:
+                progress(what, fraction)
+
+    def hits(self) -> list[Found]:
+        """What was hit before the end of the pass, in order of time."""
+        slot = self.worker.slot
+        if self._every:
+            slot.take_hits(self._log)
+        else:
+            self._log = slot.hits()
+            self.lost |= slot.raw.hits > len(self._log)
+        hits = [hit for hit in self._log if hit.point < len(self._pieces)]
+        newer = [Found(self._pieces[hit.point], hit) for hit in one_by_operation(hits)]
+        return self._before + [found for found in newer if self._counts(found)]
+
+    def _counts(self, found: Found) -> bool:
+        """A change changes something; and the hit at the very moment that the pass stops at comes too late."""
+        hit, inside = found.hit, self._inside
+        if found.point.kind is PointKind.CHANGE and hit.old == hit.new:
+            return False
+        if inside is None or found.point.kind is not PointKind.EXEC:
+            return True
+        return not (hit.tick == inside.tick and hit.pc == inside.pc and hit.nth >= inside.nth)
+
+    @property
+    def arrived(self) -> bool:
+        return self._inside is None or self.worker.slot.state == lib.GR_S_TRAPPED
+
+    def drop(self) -> None:
+        self.worker.drop()
+
+
+def one_by_operation(hits: Sequence[PointHit]) -> list[PointHit]:
+    """The same hits, but those that one operation made byte by byte are one."""
+    joined: list[PointHit] = []
+    newest: dict[int, int] = {}  # point: where its newest hit stands
+    for hit in hits:
+        at = newest.get(hit.point)
+        last = joined[at] if at is not None else None
+        if at is not None and last and last.by_operation and hit.by_operation and last.tick == hit.tick:
+            joined[at] = hit._replace(old=last.old)
+        else:
+            newest[hit.point] = len(joined)
+            joined.append(hit)
+    return joined
+
+
+def groups_of(points: Sequence[Point], room: int) -> list[list[Piece]]:
+    """The points in groups of at most ROOM pieces that one worker can count: two on the same bytes would be one hit."""
+    groups: list[list[Piece]] = []
+    for piece in dict.fromkeys(piece for point in points for piece in pieces_of(point)):
+        for group in groups:
+            if len(group) < room and not any(piece.clashes(other) for other in group):
+                group.append(piece)
+                break
+        else:
+            groups.append([piece])
+    return groups

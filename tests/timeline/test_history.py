@@ -1,0 +1,268 @@
+"""Histories: every hit, in order, with its moment; conditions, threads, counts; what the processor does not see."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gdbrr
+from gdbrr.errors import GdbrrError
+from gdbrr.timeline.hits import Pass, groups_of
+from gdbrr.timeline.model import Moment, Point, PointKind
+from gdbrr.timeline.timeline import DemoTimeline, open_demo
+from harness import ROOT
+from harness.run import run
+
+from .conftest import Program, children, recorded, standing, word
+
+PLACE = 0x30000000
+VALUES = [*range(1, 3042)]
+ENGINES = [pytest.param("perf", marks=pytest.mark.needs("perf_breakpoints")), "ptrace"]
+
+
+@pytest.fixture(scope="module")
+def program() -> Program:
+    return Program("hits")
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def demo(request: pytest.FixtureRequest, program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    options = ("--set", "epochs.ticks=16", "--set", f"points={request.param}")
+    return recorded(program.path, tmp_path_factory.mktemp("hits"), *options)
+
+
+@pytest.fixture
+def opened(demo: Path) -> Iterator[DemoTimeline]:
+    with open_demo(demo) as timeline:
+        yield timeline
+    assert not children()
+
+
+@pytest.fixture
+def value(program: Program) -> Point:
+    return Point(PointKind.CHANGE, program.symbols["value"], 4)
+
+
+# ---------------------------------------------------------------- agent bytecode, as GDB compiles it
+def const(number: int) -> bytes:
+    return b"\x25" + number.to_bytes(8, "big")
+
+
+def ref32(address: int) -> bytes:
+    return const(address) + b"\x19"
+
+
+EQUAL, LESS, REM, NOT, END, DIV, TRACE = b"\x13", b"\x15", b"\x08", b"\x0e", b"\x27", b"\x05", b"\x0c"
+
+
+# ---------------------------------------------------------------- all of them
+def test_no_hit_is_lost_though_there_are_more_than_a_log_holds(opened: DemoTimeline, value: Point) -> None:
+    hits = opened.all_hits([value])
+    assert [hit.new for hit in hits] == VALUES
+    assert [hit.old for hit in hits] == [0, *VALUES[:-1]]
+    assert {hit.thread for hit in hits[:3001]} == {0} and {hit.thread for hit in hits[3001:]} == {1, 2}
+    by_kernel = [hit for hit in hits if hit.moment.pc is None]
+    assert [hit.new for hit in by_kernel] == [3001]
+    # Landing in front of some of them: the value is the old one.
+    for hit in (hits[0], hits[1500], hits[2999], hits[3000], hits[3001], hits[-1]):
+        leaf = opened.seek(hit.moment)
+        assert (word(leaf, value.addr), leaf.thread) == (hit.old, hit.thread)
+        leaf.drop()
+    assert hits == opened.all_hits([value]) == opened.all_hits([value], after=hits[0].moment)
+    assert opened.ordered([hit.moment for hit in hits[::-50]]) == sorted(
+        (hit.moment for hit in hits[::-50]), key=lambda moment: (moment.tick, moment.nth)
+    )
+
+
+def test_moments_of_a_history_are_those_of_single_searches(opened: DemoTimeline, value: Point) -> None:
+    hits = opened.all_hits([value])
+    for number in (1, 2, 41, 42, 3041):
+        assert opened.last_hit([value], count=number) == hits[-number]
+    assert opened.last_hit([value], count=3042) is None
+    middle = hits[1234]
+    assert opened.last_hit([value], middle.moment) == hits[1233]
+    assert opened.all_hits([value], before=middle.moment) == hits[:1234]
+    assert opened.all_hits([value], after=middle.moment) == hits[1234:]
+    assert opened.all_hits([value], after=middle.moment, before=hits[1240].moment) == hits[1234:1240]
+
+
+def test_without_exact_the_moment_is_the_operation(opened: DemoTimeline, value: Point) -> None:
+    exact, quick = opened.all_hits([value]), opened.all_hits([value], exact=False)
+    assert [Moment(hit.moment.tick) for hit in exact] == [hit.moment for hit in quick]
+    assert [(hit.old, hit.new, hit.thread) for hit in exact] == [(hit.old, hit.new, hit.thread) for hit in quick]
+
+
+def test_a_region_longer_than_a_register(opened: DemoTimeline, program: Program) -> None:
+    block = program.symbols["block"]
+    hits = opened.all_hits([Point(PointKind.WRITE, block, 32)])
+    assert [(hit.addr - block, hit.new) for hit in hits] == [(0, 10), (8, 11), (16, 12), (24, 13), (16, 99)]
+    last = opened.last_hit([Point(PointKind.WRITE, block, 32)])
+    assert last == hits[-1] and last.point == Point(PointKind.WRITE, block, 32)
+    # More pieces than registers: groups of them are put in order by their moments.
+    wide = opened.all_hits([Point(PointKind.WRITE, block, 32), Point(PointKind.EXEC, program.symbols["leaf"])])
+    assert wide[:5] == hits and len(wide) == 8
+    uneven = opened.all_hits([Point(PointKind.CHANGE, block + 7, 11)])  # of 1, 8 and 2 bytes
+    assert [(hit.addr - block, hit.new) for hit in uneven] == [(8, 11), (16, 12), (16, 99)]
+
+
+def test_what_is_mapped_over_unmapped_or_dropped_is_stored_to(opened: DemoTimeline) -> None:
+    point = Point(PointKind.WRITE, PLACE + 8, 4)
+    hits = opened.all_hits([point])
+    assert [(hit.old, hit.new, hit.moment.pc is None) for hit in hits] == [
+        (0, 0, True),  # mapped
+        (0, 5, False),
+        (5, 0, True),  # mapped over
+        (0, 6, False),
+        (6, 0, True),  # dropped
+        (0, 7, False),
+        (7, 0, True),  # unmapped
+    ]
+    over = opened.last_hit([Point(PointKind.CHANGE, PLACE + 8, 4)], hits[3].moment)
+    assert over == opened.last_hit([Point(PointKind.CHANGE, PLACE + 8, 4)], count=5)
+    assert over and (over.old, over.new) == (5, 0)
+    before, after = opened.seek(over.moment), opened.seek(hits[3].moment)
+    assert (word(before, PLACE + 8), word(after, PLACE + 8)) == (5, 0)
+
+
+def test_a_call_stores_where_it_returns_to(opened: DemoTimeline, program: Program) -> None:
+    leaf = opened.seek(opened.all_hits([Point(PointKind.EXEC, program.symbols["leaf"])])[0].moment)
+    place = standing(leaf)["rsp"]
+    tick = leaf.moment.tick
+    leaf.drop()
+    calls = opened.all_hits([Point(PointKind.WRITE, place, 8)], after=Moment(tick), before=Moment(tick + 1))
+    inside = [hit for hit in calls if program.symbols["caller"] < hit.pc < program.symbols["caller"] + 60]
+    assert len(inside) == 3
+    assert all(hit.new == hit.pc + 5 for hit in inside)
+
+
+def test_a_write_behind_the_last_change_of_the_same_bytes_comes_first(opened: DemoTimeline, program: Program) -> None:
+    """They take turns with the registers, so who was last is asked of their moments."""
+    address = program.symbols["value"]
+    access, change = Point(PointKind.ACCESS, address, 4), Point(PointKind.CHANGE, address, 4)
+    end = opened.last_hit([access])
+    assert end and end.old == end.new == 3041  # main prints it
+    # `value += 0`: read, then written with what it holds; no change
+    adds = opened.last_hit([Point(PointKind.WRITE, address, 4)], opened.last_hit([change], count=40).moment)  # type: ignore[union-attr]
+    assert adds and adds.old == adds.new == 3001
+    behind = Moment(adds.moment.tick + 1)
+    assert opened.last_hit([change, access], behind) == opened.last_hit([access, change], behind)
+    found = opened.last_hit([change, access], behind)
+    assert found and found.point == access
+
+
+def test_a_thread_in_front_of_its_first_operation_is_watched_once(
+    opened: DemoTimeline, value: Point, program: Program
+) -> None:
+    """INVARIANT(one-event-per-point). Twice would be more than the processor has."""
+    stores = Point(PointKind.WRITE, value.addr, 4)
+    all_four = groups_of([stores, Point(PointKind.WRITE, program.symbols["block"], 24)], 4)[0]
+    first = [next(event.tick for event in opened.demo.events(thread=index)) for index in (1, 2)]
+    for tick in first:
+        before = opened.all_hits([stores], after=Moment(tick), exact=False)
+        source = opened._checkpoints.worker_at(tick)
+        frozen = source.freeze()
+        source.drop()
+        counted = Pass(frozen, opened._order, all_four, opened.end.tick, None)
+        counted.wait(None, "", 0)
+        assert [one.hit.new for one in counted.hits()] == [hit.new for hit in before]
+        assert len(before) >= 20
+        counted.drop()
+        frozen.drop()
+
+
+# ---------------------------------------------------------------- conditions and threads
+def test_condition_is_looked_at_at_every_hit(opened: DemoTimeline, value: Point) -> None:
+    every = opened.all_hits([value])
+    sevens = ref32(value.addr) + const(7) + REM + NOT + END
+    hits = opened.all_hits([value], condition=sevens)
+    assert [hit.new for hit in hits] == VALUES[6::7]
+    assert [hit.moment for hit in hits] == [hit.moment for hit in every[6::7]]  # numbered as all of them
+    small = ref32(value.addr) + const(100) + LESS + END
+    found = opened.last_hit([value], condition=small)
+    assert found and found.new == 99 and found.moment == every[98].moment
+    assert opened.last_hit([value], condition=const(0) + END) is None
+    one = opened.last_hit([value], every[50].moment, condition=ref32(value.addr) + const(20) + EQUAL + END)
+    assert one and one.moment == every[19].moment
+
+
+def test_condition_of_an_execution_sees_its_registers(opened: DemoTimeline, program: Program) -> None:
+    leaf = Point(PointKind.EXEC, program.symbols["leaf"])
+    hits = opened.all_hits([leaf])
+    assert len(hits) == 3
+    at = b"\x26\x00\x10" + const(leaf.addr) + EQUAL + END  # rip
+    assert [hit.moment for hit in opened.all_hits([leaf], condition=at)] == [hit.moment for hit in hits]
+    shown = opened.seek(hits[1].moment)
+    word_on_stack = word(shown, standing(shown)["rsp"], 8)
+    second = b"\x26\x00\x07\x1a" + const(word_on_stack) + EQUAL + END  # *rsp: where it returns to
+    assert [hit.moment for hit in opened.all_hits([leaf], condition=second)] == [hits[1].moment]
+    # In front of the second one: a condition does not keep the search from stopping there.
+    assert opened.last_hit([leaf], hits[2].moment, condition=second) == opened.last_hit([leaf], condition=second)
+    assert opened.last_hit([leaf], hits[1].moment, condition=second) is None
+
+
+def test_condition_that_cannot_be_evaluated_is_met(opened: DemoTimeline, value: Point) -> None:
+    for code in (ref32(8) + END, const(1) + const(0) + DIV + END, NOT + END, b"\x21\x00\x00", b""):
+        assert len(opened.all_hits([value], condition=code, exact=False)) == len(VALUES), code
+
+
+def test_condition_that_is_none_is_refused(opened: DemoTimeline, value: Point) -> None:
+    with pytest.raises(GdbrrError, match="operation 0x0c of the agent bytecode"):
+        opened.last_hit([value], condition=const(1) + TRACE)
+    with pytest.raises(GdbrrError, match="too long"):
+        opened.last_hit([value], condition=const(1) * 1000 + END)
+
+
+def test_hits_of_one_thread(opened: DemoTimeline, value: Point) -> None:
+    every = opened.all_hits([value])
+    for thread in (0, 1, 2):
+        mine = opened.all_hits([value], thread=thread)
+        assert [hit.moment for hit in mine] == [hit.moment for hit in every if hit.thread == thread]
+        last = opened.last_hit([value], thread=thread)
+        assert last and last.moment == mine[-1].moment
+    assert opened.last_hit([value], thread=3) is None
+
+
+def test_nothing_is_found_in_nothing(opened: DemoTimeline, value: Point) -> None:
+    assert opened.all_hits([]) == [] and opened.last_hit([]) is None
+    assert opened.all_hits([value], before=opened.start) == []
+    with pytest.raises(GdbrrError, match="at least one byte"):
+        opened.last_hit([Point(PointKind.WRITE, value.addr, 0)])
+    with pytest.raises(GdbrrError, match="too many to be watched"):
+        opened.last_hit([Point(PointKind.WRITE, value.addr, 4096)])
+    with pytest.raises(GdbrrError, match="behind the end"):
+        opened.all_hits([value], before=Moment(opened.end.tick + 1))
+
+
+# ---------------------------------------------------------------- as a script has it
+def test_page_on_scripts_shows_what_runs(demo: Path, program: Program, tmp_path: Path) -> None:
+    page = (ROOT / "docs" / "api.md").read_text()
+    script = page.split("```python\n")[1].split("```")[0]
+    script = script.replace("lock-1.demo", str(demo)).replace("0x404060", hex(program.symbols["value"]))
+    (tmp_path / "script.py").write_text(script)
+    done = run(sys.executable, tmp_path / "script.py", env={"PYTHONPATH": str(ROOT)}).expect(0)
+    lines = done.out.splitlines()
+    assert lines[0].endswith(" 3040 3041") and lines[1].startswith(str((3040).to_bytes(4, "little")))
+    assert lines[-1].endswith(" 3039 3040") and lines[-3040].endswith(" 0 1")
+
+
+def test_names_for_scripts(opened: DemoTimeline, value: Point) -> None:
+    assert gdbrr.Moment is Moment and gdbrr.Point is Point  # type: ignore[attr-defined]
+    hit = opened.last_hit([value])
+    assert hit
+    leaf = opened.seek(hit.moment)
+    assert int.from_bytes(leaf.read(value.addr, 4), "little") == 3040
+    with pytest.raises(GdbrrError, match="no memory at 0x8"):
+        leaf.read(8, 4)
+    with pytest.raises(AttributeError):
+        gdbrr.nothing  # type: ignore[attr-defined]  # noqa: B018
+
+
+@pytest.mark.needs("gdb")
+def test_call_stack_of_a_hit(opened: DemoTimeline, program: Program) -> None:
+    hit = opened.last_hit([Point(PointKind.EXEC, program.symbols["leaf"])])
+    assert hit
+    frames = gdbrr.stack(opened.seek(hit.moment))  # type: ignore[attr-defined]
+    assert [frame.function for frame in frames[:3]] == ["leaf", "caller", "main"]
