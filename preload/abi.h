@@ -260,5 +260,6 @@ struct gr_ctl {
 	uint64_t trace[GR_TRACE_MAX];
 	struct gr_slot slot[GR_SLOTS];
 	uint64_t inputs_used;      // bytes taken below; more than GR_INPUTS when some did not fit
-	char inputs[GR_INPUTS];    // "SIZE MTIME PATH" and NUL for each file that was opened to be read natively, "! SENTENCE" for the user, "& CHILDREN"
+	char inputs[GR_INPUTS];    // "SIZE MTIME PATH" and NUL for each file that was opened to be read natively, "! SENTENCE" for the user, "& CHILDREN",
+	                           // "~ THREAD N PATH": changed by that thread's operation N
 };

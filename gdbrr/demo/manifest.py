@@ -77,6 +77,7 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "engine": _row({}, path=_text, build_id=_build_id),
     "objects": _list(_row({"path": _text}, build_id=_build_id, base=_u64, size=_u64, mtime=_u64), 1 << 16),
     "inputs": _list(_row({"path": _text, "size": _u64, "mtime": _u64}), 1 << 16),
+    "written": _list(_row({"path": _text, "thread": _int(0, MAX_THREADS - 1), "operation": _u64}), 1 << 16),
     "notices": _list(_text, 1 << 16),
     "children": _int(0, 1 << 34),
     "host": _dict(_scalar),

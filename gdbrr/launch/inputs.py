@@ -22,6 +22,7 @@ def noted(page: abi.Ctl) -> dict[str, Any]:
     used = min(int(page.c.inputs_used), lib.GR_INPUTS)
     found: dict[str, dict[str, Any]] = {}
     notices: list[str] = []
+    written: dict[str, dict[str, Any]] = {}
     children = 0
     for text in bytes(abi.ffi.buffer(page.c.inputs, used)).split(b"\0"):
         first, _, rest = text.partition(b" ")
@@ -31,9 +32,19 @@ def noted(page: abi.Ctl) -> dict[str, Any]:
             notices.append(rest.decode("utf-8", "surrogateescape"))
         elif first == b"&":
             children = int(rest)
+        elif first == b"~":
+            number, _, name = name.partition(b" ")
+            path = name.decode("utf-8", "surrogateescape")
+            if path not in written and not path.startswith(_MADE_UP):
+                written[path] = {"path": path, "thread": int(mtime), "operation": int(number)}
         elif first.isdigit() and mtime.isdigit() and path and not path.startswith(_MADE_UP):
             found[path] = {"path": path, "size": int(first), "mtime": int(mtime)}
-    return {"inputs": list(found.values()), "notices": list(dict.fromkeys(notices)), "children": children}
+    return {
+        "inputs": list(found.values()),
+        "written": list(written.values()),
+        "notices": list(dict.fromkeys(notices)),
+        "children": children,
+    }
 
 
 def changed(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -58,10 +69,20 @@ def _difference(path: str, size: int, mtime: int) -> str:
     return ""
 
 
+def own(manifest: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
+    """Files and directories that the program changed itself: (thread, number of its operation) that did so first."""
+    return {row["path"]: (row["thread"], row["operation"]) for row in manifest.get("written", ())}
+
+
 def sentences(manifest: Mapping[str, Any], most: int = 5) -> list[str]:
     """For people: one for each input that changed."""
-    found = changed(manifest)
-    lines = [f"{path!r} changed since the recording, which reads it: {how}" for path, how in found[:most]]
+    found, writes = changed(manifest), own(manifest)
+    lines = [
+        f"{path!r} changed since the recording began, which reads it: the program itself wrote to it afterwards"
+        if path in writes
+        else f"{path!r} changed since the recording, which reads it: {how}"
+        for path, how in found[:most]
+    ]
     more = len(found) - most
     return lines + ([f"{more} more files that the recording reads changed"] if more > 0 else [])
 

@@ -7,6 +7,7 @@ Owns: the list of likely causes, and their words.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -73,12 +74,12 @@ def _younger_files(demo: Demo, opened: Sequence[str]) -> list[str]:
 
 
 def opened_files(pid: int) -> list[str]:
-    """The regular files that a process has open."""
+    """The regular files and directories that a process has open."""
     found = []
     try:
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             path = os.readlink(entry)
-            if path.startswith("/") and int(entry.name) > 2 and os.path.isfile(path):
+            if path.startswith("/") and int(entry.name) > 2 and (os.path.isfile(path) or os.path.isdir(path)):
                 found.append(path)
     except OSError:
         pass
@@ -116,12 +117,45 @@ def unrecorded(demo: Demo, events: Sequence[Event]) -> list[tuple[str, str, str]
     return list(found.values())
 
 
-def likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Sequence[str]) -> list[Cause]:
-    """The causes that fit; EVENTS are the last operations of the thread before it went another way."""
-    return list(_likely(demo, outcome, events, opened))
+def likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Sequence[str], call: str = "") -> list[Cause]:
+    """The causes that fit; EVENTS are the last operations of the thread before it went another way, CALL is what it did
+    there.
+    """
+    return list(_likely(demo, outcome, events, opened, call))
 
 
-def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Sequence[str]) -> Iterator[Cause]:
+def _changed(demo: Demo, opened: Sequence[str], call: str) -> Iterator[Cause]:
+    """Files that are not as they were read: those that the program itself changed later, then all others."""
+    writes = inputs.own(demo.manifest)
+    words = re.findall(r'"([^"]+)"', call)
+    named = {os.path.normpath(os.path.join(demo.manifest["cwd"], word)) for word in words}
+    read = {path for path, _ in inputs.changed(demo.manifest)} | set(opened) | named
+    for path, (thread, number) in writes.items():
+        if path in read:
+            tick = _tick_of(demo, thread, number)
+            at = f" at tick {tick}" if tick is not None else ""
+            yield Cause(
+                f"the program itself changed {path!r}{at}, after it had read it natively",
+                "record with --set file=record, or with a path rule of mode record for it (gdbrr profiles --help)",
+            )
+    for sentence in changed_inputs(demo, opened):
+        if not any(sentence.startswith(repr(path)) for path in writes):
+            yield Cause(sentence, "put back what was recorded, or record with --set file=record")
+
+
+def _tick_of(demo: Demo, thread: int, number: int) -> int | None:
+    """The tick of a thread's operation NUMBER; None where the demo ends in front of it."""
+    tick = 0
+    for which, count in demo.runs():
+        if which == thread:
+            if number < count:
+                return tick + number
+            number -= count
+        tick += count
+    return None
+
+
+def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Sequence[str], call: str) -> Iterator[Cause]:
     panic = outcome.panic
     if not outcome.started:
         yield Cause("a library that the program needs is not found here")
@@ -137,8 +171,7 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
         yield Cause("the program or a library was rebuilt or updated since the recording", "put back what was recorded")
     elif others:
         yield Cause("gdbrr itself is another build than the one that recorded", "record again with this one")
-    for sentence in changed_inputs(demo, opened):
-        yield Cause(sentence, "put back what was recorded, or record with --set file=record")
+    yield from _changed(demo, opened, call)
     for notice in demo.manifest.get("notices", ()):
         yield Cause(notice, "record the program where it works alone")
     for name, mode, call in unrecorded(demo, events):

@@ -72,7 +72,7 @@ def to_json(demo: Demo, outcome: Outcome, found: Evidence | None = None) -> str:
         report["objects_that_differ"] = [path for path, _, _ in causes.differing_objects(demo)]
         report["causes"] = [
             {"what": cause.what, "advice": cause.advice}
-            for cause in causes.likely(demo, outcome, found.rows, found.opened)
+            for cause in causes.likely(demo, outcome, found.rows, found.opened, found.call)
         ]
         report["next"] = next_command(demo, outcome, found)
         at = where(outcome)
@@ -145,7 +145,7 @@ def _lines(demo: Demo, outcome: Outcome, found: Evidence) -> Iterator[str]:
     yield ""
     for path, recorded, here in causes.differing_objects(demo):
         yield f"  not as recorded   {printable(path)} (build-id {recorded[:12]}, here {here[:12] or 'none'})"
-    for number, cause in enumerate(causes.likely(demo, outcome, found.rows, found.opened)):
+    for number, cause in enumerate(causes.likely(demo, outcome, found.rows, found.opened, found.call)):
         yield f"  {'' if number else 'likely causes':<17} {number + 1}. {printable(cause.what)}"
         if cause.advice:
             yield f"  {'':<17}    {cause.advice}"

@@ -6,6 +6,7 @@ Owns: nothing.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -15,11 +16,20 @@ from typing import Any
 import pytest
 
 from confine.forge import manifest_of
+from gdbrr.abi import lib
+from gdbrr.demo.events import Event
 from gdbrr.demo.reader import Demo
 from gdbrr.launch import inputs
 from gdbrr.report import causes
 from harness import ROOT
 from harness.run import gdbrr, run
+
+OPENAT = 257
+
+
+def events_of(demo: Path) -> list[Event]:
+    with Demo.open(demo) as opened:
+        return [event for event in opened.events() if event.kind == lib.GR_OP_SYS_END]
 
 
 @pytest.fixture
@@ -131,3 +141,29 @@ def test_rr_replay_says_it(demo: Path) -> None:
         words += ["-ex", each]
     done = run(*words, cwd=demo.parent)
     assert f"Note: {str(demo.parent / 'three')!r} changed since the recording" in done.out
+
+
+@pytest.mark.parametrize(
+    ("program", "what"),
+    [
+        ("read x < state; echo $x; echo more > state", "state"),
+        ("[ -s state ] || echo empty; echo more > state", "state"),
+        ("echo *; echo > new", ""),
+    ],
+)
+def test_program_that_changes_what_it_has_read_is_told_so(program: str, what: str, tmp_path: Path) -> None:
+    """Natively a replay reads what the recorded run left: the report names file, tick and setting."""
+    place = tmp_path / "place"
+    place.mkdir()
+    (place / "state").touch()
+    words = ("-o", tmp_path / "x.demo", "/bin/sh", "-c", program)
+    gdbrr("record", "--set", "file=native", *words, cwd=place).expect(0)
+    changed = [event for event in events_of(tmp_path / "x.demo") if event.result >= 0 and event.nr == OPENAT + 1]
+    found = json.loads(gdbrr("replay", "--quiet", "--json", tmp_path / "x.demo").expect(125).out)["causes"][0]
+    path, tick = str(place / what) if what else str(place), changed[-1].tick
+    assert found["what"] == f"the program itself changed {path!r} at tick {tick}, after it had read it natively"
+    assert found["advice"].startswith("record with --set file=record")
+    # The control: recorded, nothing differs.
+    (place / "new").unlink(missing_ok=True)
+    gdbrr("record", "--set", "file=record", *words, cwd=place).expect(0)
+    gdbrr("replay", tmp_path / "x.demo").expect(0)

@@ -51,6 +51,18 @@ void gr_notice(const char *text)
 	note(line);
 }
 
+// Each path once: the first time is what a native reading before it would have to be told of.
+void gr_input_changed(const struct gr_thread *self, const char *path)
+{
+	static uint64_t told[KNOWN];
+	char text[4096 + 64];
+	uint64_t key = gr_hash(GR_HASH_SEED, path, gr_strlen(path));
+	if (__atomic_exchange_n(&told[key % KNOWN], key, __ATOMIC_RELAXED) == key)
+		return;
+	gr_format(text, sizeof text, "~ %u %u %s", (uint64_t)self->pub.index, self->pub.ops - 1, (uint64_t)path);
+	note(text);
+}
+
 // One note, whose number is written again: what a killed program leaves is right, too.
 void gr_input_child(void)
 {

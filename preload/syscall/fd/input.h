@@ -4,8 +4,13 @@
 // Owns: nothing.
 #pragma once
 
+#include "../../core/thread.h"
+
 // Notes the regular file behind a descriptor that was just opened for reading, with its size and time.
 void gr_input_note(int fd);
+
+// Notes that the operation this thread finished last changed the file or the directory with this path.
+void gr_input_changed(const struct gr_thread *self, const char *path);
 
 // Notes a sentence that the user is told at the end of the recording and at each replay.
 void gr_notice(const char *text);

@@ -10,6 +10,7 @@
 #include "../../core/page.h"
 #include "../../core/raw.h"
 #include "../descriptor.h"
+#include "input.h"
 
 #define PATH_SIZE 4096
 #define CHANGED_BITS 0x10000
@@ -155,36 +156,48 @@ static int rule_for(int dirfd, uint64_t path)
 }
 
 // ---------------------------------------------------------------- files that change
-// True for a call that opens a file in order to change it.
-static bool opens_to_write(const struct gr_call *call)
+static uint64_t open_flags(const struct gr_call *call)
 {
 	uint64_t how = 0;
 	switch (call->nr) {
 	case SYS_creat:
-		return true;
+		return O_CREAT | O_WRONLY | O_TRUNC;
 	case SYS_open:
-		how = call->arg[1];
-		break;
+		return call->arg[1];
 	case SYS_openat:
-		how = call->arg[2];
-		break;
+		return call->arg[2];
 	case SYS_openat2:
 		gr_peek(&how, call->arg[2], sizeof how);
-		break;
 	}
+	return how;
+}
+
+// True for a call that opens a file in order to change it.
+static bool opens_to_write(const struct gr_call *call)
+{
+	uint64_t how = open_flags(call);
 	return how & (O_ACCMODE | O_CREAT | O_TRUNC) || (how & O_TMPFILE) == O_TMPFILE;
 }
 
-static void mark_parent(int dirfd, uint64_t path)
+static bool creates(const struct gr_call *call)
+{
+	return open_flags(call) & O_CREAT;
+}
+
+// A file that is changed, and the directory around it where its entries may be others now.
+static void mark_path(const struct gr_call *call, int dirfd, uint64_t path, bool entries)
 {
 	char buffer[2 * PATH_SIZE];
 	size_t n = absolute(buffer, dirfd, path);
-	while (n && buffer[n - 1] != '/')
-		n--;
 	if (!n)
 		return;
+	gr_input_changed(call->self, buffer);
+	while (buffer[n - 1] != '/')
+		n--;
 	buffer[n > 1 ? n - 1 : 1] = 0;
 	mark(changed, gr_file_key(AT_FDCWD, (uint64_t)buffer, 0));
+	if (entries)
+		gr_input_changed(call->self, buffer);
 }
 
 static bool some_native(void)
@@ -212,7 +225,7 @@ void gr_rule_done(const struct gr_call *call)
 		uint32_t key = gr_file_key(dirfd, path, AT_SYMLINK_NOFOLLOW);
 		mark(changed, key);
 		mark(made, key);
-		mark_parent(dirfd, path);
+		mark_path(call, dirfd, path, !opened || creates(call));
 	}
 }
 
