@@ -269,6 +269,9 @@ gr_constructor:
 	pop %rdi
 	test %al, %al
 	jz 1f
+	xor %r8d, %r8d                   // what setting up left here depends on mode and order, and digests see it
+	xor %r9d, %r9d
+	xor %r10d, %r10d
 	mov $gr_wrap_number, %eax
 	jmp gr_wrap
 1:	ret

@@ -1,0 +1,50 @@
+"""Random programs, each recorded in every order and replayed: what they print is the state they ended in.
+
+Runs in: pytest. May call: gcc, gdbrr record, gdbrr replay.
+Owns: the seeds; GDBRR_SOAK_PROGRAMS makes them more (make soak).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+from harness.run import gdbrr, run
+from soak.generate import generate
+
+ORDERS = ("parallel", "serial", "random", "pct")
+PROGRAMS, REPLAYS = int(os.environ.get("GDBRR_SOAK_PROGRAMS", "20")), 3
+DIGEST = "8"
+"""Digests are taken while there is one thread: in the beginning, and again at the end."""
+
+pytestmark = pytest.mark.limit(300)
+
+
+def build(seed: int, order: str, place: Path) -> Path:
+    (place / f"generated_{seed}.c").write_text(generate(seed))
+    flags = () if order == "parallel" else ("-DONE_BY_ONE",)
+    return programs.build(f"generated_{seed}", flags, place, place)
+
+
+@pytest.mark.parametrize("seed", range(1, PROGRAMS + 1))
+def test_replays_as_recorded(seed: int, tmp_path: Path) -> None:
+    for order in ORDERS:
+        demo = tmp_path / f"{order}.demo"
+        options = ("--order", order, f"--digest={DIGEST}", *(("--seed", str(seed)) if order != "parallel" else ()))
+        first = gdbrr("record", *options, "-o", demo, "--", build(seed, order, tmp_path)).expect(0)
+        for _ in range(REPLAYS):
+            assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+def test_programs_differ_from_run_to_run(tmp_path: Path) -> None:
+    """Or their replays would prove nothing."""
+    for seed in (1, 2, 3):
+        program = build(seed, "serial", tmp_path)
+        assert len({run(program).expect(0).out for _ in range(4)}) > 1
+
+
+def test_a_seed_gives_one_program() -> None:
+    assert generate(7) == generate(7) != generate(8)
