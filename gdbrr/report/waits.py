@@ -69,7 +69,7 @@ class _State:
             self._take(event.object, thread)
         elif kind in _GIVE:
             self._give(event.object, thread)
-        elif (kind == lib.GR_OP_FAILED and before and before.kind in _GIVE) or (
+        elif (kind == lib.GR_OP_FAILED and event.result and before and before.kind in _GIVE) or (
             kind == lib.GR_OP_ONCE and event.result
         ):
             self._take(event.object, thread)

@@ -35,6 +35,7 @@ struct gr_seat {
 	uint32_t kind, mask, why;
 	bool sleeps;                   // waits without looking now and then who has the turn
 	bool stays;                    // keeps the turn at its next operation
+	bool gave;                     // it gave the turn away in the middle of its operation
 	uint32_t calls;                // in a system call
 	uint32_t streak;               // operations since it has the turn
 	uint32_t lost;                 // how often it was woken in vain since its last operation

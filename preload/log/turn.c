@@ -137,6 +137,8 @@ static void hand_to(struct gr_thread *t)
 static void hand_on(void)
 {
 	struct gr_thread *t = choose(NULL);
+	if (turn.owner)
+		gr_thread_block(turn.owner - 1)->seat.gave = true;
 	__atomic_store_n(&turn.owner, 0, __ATOMIC_RELEASE);
 	if (t)
 		hand_to(t);
@@ -308,7 +310,7 @@ static struct gr_thread *next(struct gr_thread *self, bool yields)
 void gr_turn_step(struct gr_thread *self, bool yields)
 {
 	bool stays = self->seat.stays && has_turn(self);
-	self->seat.stays = false;
+	self->seat.stays = self->seat.gave = false;
 	self->seat.lost = 0;
 	if (stays)
 		return;

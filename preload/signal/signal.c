@@ -205,15 +205,22 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	enter(self, at, sig, &info, &act, point, during);
 }
 
-void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
+static void before(struct gr_thread *self, const struct gr_regs *again, bool call)
 {
 	if (gr_signal_none(self) || (gr_mode != GR_MODE_REPLAY && !is_ready(self)))
 		return;
 	struct gr_context at = gr_context_of(again);
+	if (!call) // a function's fourth argument, where the kernel keeps what it needs to come back
+		at.greg[REG_RCX] = again->rcx;
 	if (gr_mode == GR_MODE_REPLAY)
 		deliver_again(self, &at, GR_SIGNAL_BEFORE, self->sigmask);
 	else
 		deliver(self, &at, GR_SIGNAL_BEFORE, self->sigmask);
+}
+
+void gr_signal_before(struct gr_thread *self, const struct gr_regs *again)
+{
+	before(self, again, true);
 }
 
 void gr_signal_before_fault(struct gr_thread *self, const struct gr_context *at)
@@ -236,7 +243,7 @@ void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64
 	self->operation = frame;
 	again.rip = entry;
 	again.rsp -= 8;
-	gr_signal_before(self, &again);
+	before(self, &again, false);
 }
 
 void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame)

@@ -47,7 +47,8 @@ long gr_op_outcome(struct gr_thread *self, uint64_t object, long real)
 {
 	struct gr_event next;
 	if (gr_mode == GR_MODE_RECORD) {
-		if (real)
+		// INVARIANT(turn-at-operations): others had the turn since the stamp, so where it came back is an event too.
+		if (real || (gr_turn_on && self->seat.gave))
 			gr_op_log(self, GR_OP_FAILED, object, real);
 		return real;
 	}

@@ -160,10 +160,10 @@ static long wake_in_turn(struct gr_thread *self, const uint64_t a[6])
 	return GR_IS_ERR(ret) ? ret : woken + ret;
 }
 
-// A wait that the kernel has to do.
+// What the kernel has to do: a wait, mostly.
 static long away(struct gr_thread *self, const uint64_t a[6], struct ends ends)
 {
-	gr_turn_call(self, true);
+	gr_turn_call(self, (a[1] & FUTEX_CMD_MASK) != FUTEX_UNLOCK_PI);
 	long ret = by_kernel(self, a, ends);
 	gr_turn_back(self);
 	return ret;

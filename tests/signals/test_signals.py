@@ -38,6 +38,7 @@ AT_OPERATIONS = [
     "signal_timer_create",
     "signal_pthread_kill",
     "signal_within",
+    "signal_fourth",
     "signal_segv_longjmp",
     "signal_fpe_edit",
 ]

@@ -403,6 +403,14 @@ static void await_flag(int i, unsigned value)
 	}
 }
 
+#else
+#define race(i, rounds) compute(rounds)
+#define raise_flag(i) ((void)0)
+#define await_flag(i, value) ((void)0)
+#endif
+
+// Locks inside the C library.
+#ifdef LIBRARY
 static void say(void)
 {
 	note(fprintf(out, "%d %016llx\n", me->number, (unsigned long long)me->hash));
@@ -414,9 +422,6 @@ static void roll(void)
 	note(random());
 }
 #else
-#define race(i, rounds) compute(rounds)
-#define raise_flag(i) ((void)0)
-#define await_flag(i, value) ((void)0)
 #define say() look_at_clock()
 #define roll() draw()
 #endif

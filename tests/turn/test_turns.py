@@ -59,6 +59,15 @@ def test_races_replay_exactly(order: str, tmp_path: Path) -> None:
             assert gdbrr("replay", demo).expect(0).out == first.out
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_what_follows_a_gift_stands_where_it_stood(order: str, tmp_path: Path) -> None:
+    """INVARIANT(turn-at-operations): where giving something up costs the turn, it comes back with an event."""
+    demo = tmp_path / "x.demo"
+    for _ in range(3):
+        first = record("turn_behind", demo, order).expect(0)
+        assert gdbrr("replay", demo).expect(0).out == first.out
+
+
 def test_control_recorded_in_parallel_they_do_not(tmp_path: Path) -> None:
     different = 0
     for number in range(RECORDINGS):
