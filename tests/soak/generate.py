@@ -3,8 +3,8 @@
     .venv/bin/python tests/soak/generate.py SEED > program.c
 
 Runs in: pytest, and a command of its own. May call: nothing.
-Owns: the shapes of the programs. INVARIANT(always-ends): locks are taken in one order; whoever gets has given before, in the
-same phase; the parties meet between phases, so whom a signal is sent to is alive.
+Owns: the shapes of the programs. INVARIANT(always-ends): locks are taken in one order; whoever gets has given before,
+in the same phase; the parties meet between phases, so whom a signal is sent to is alive.
 """
 
 from __future__ import annotations
@@ -106,7 +106,8 @@ class Writer:
             elif what < 0.93 or not self.signals:
                 part = [self.call()]
             else:
-                part = [draw.choice((f"disturb({draw.randrange(self.parties)});", f"disturb_somebody({draw.randrange(99)});"))]
+                one, any_one = f"disturb({draw.randrange(self.parties)});", f"disturb_somebody({draw.randrange(99)});"
+                part = [draw.choice((one, any_one))]
             if draw.random() < 0.25:
                 part = [f"for (int i = {draw.randint(2, 12)}; i; i--) {{", *[f"\t{line}" for line in part], "}"]
             lines += part
