@@ -31,12 +31,12 @@ void gr_plan_init(void);
 
 void gr_patch_init(uint64_t program)
 {
+	gr_plan_init(); // whatever the knob says: INVARIANT(same-lookups)
 	if (!gr_ctl->knob[GR_KNOB_patch])
 		return;
 	// Now, while there is one thread: later it would wait for all of the kernel.
 	if (GR_RAW(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_SYNC_CORE, 0, 0))
 		return;
-	gr_plan_init();
 	gr_stub_init(program);
 	on = true;
 }

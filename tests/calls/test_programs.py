@@ -124,6 +124,20 @@ def test_control_without_children_it_tells_nothing(tmp_path: Path) -> None:
     assert "  children " not in run(*GDBRR, "info", demo).out
 
 
+@pytest.mark.parametrize("patch", ["on", "off"], ids=["patched", "trapped"])
+def test_what_cannot_be_executed_fails_as_without_the_engine(patch: str, tmp_path: Path) -> None:
+    """By each way to exec: no such file, no right, no interpreter, no format, a directory, arguments that are too long.
+
+    The digests are of the parent's memory, into which vfork children stored their errors.
+    """
+    program, demo = build("calls_spawn_errors"), tmp_path / "x.demo"
+    words = ("record", "--set", f"engine.patch={patch}", "--digest=10", "-o", demo, "--", program)
+    first = run(*GDBRR, *words).expect(0)
+    assert first.out == run(program).expect(0).out
+    assert first.out.count("Permission denied") == 8 and first.out.count("Exec format error") == 8
+    check(demo, first)
+
+
 def test_children_undo_nothing_of_other_threads(tmp_path: Path) -> None:
     first = record(tmp_path / "x.demo", build("calls_spawn_threads"))
     lost = [line for line in first.out.splitlines() if line.startswith("lost ")]

@@ -16,9 +16,12 @@ import pytest
 
 from fuzz.recordings import Op
 from gdbrr.abi import lib
+from gdbrr.config import profiles
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC
+from gdbrr.launch import engine
+from gdbrr.launch import record as recordings
 from gdbrr.timeline.model import Moment
 from gdbrr.timeline.timeline import open_demo
 from harness import ROOT, programs
@@ -77,6 +80,27 @@ def test_the_resolver_leaves_no_vectors_on_the_stack(tmp_path: Path) -> None:
     first = run(*GDBRR, "record", "-o", tmp_path / "x.demo", program).expect(0)
     assert first.out.split()[0] == "0"
     assert run(*GDBRR, "replay", tmp_path / "x.demo").expect(0).out == first.out
+
+
+def test_trapped_patched_and_injected_calls_leave_one_state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two recordings of a program that does the same in every run differ in nothing but the way into the engine; each
+    replay compares itself, with calls that are injected.
+    """
+    program = programs.build("door_ways")
+    seen: dict[str, list[Digest]] = {}
+    monkeypatch.setattr(os, "urandom", bytes)  # what the loader is given: AT_RANDOM
+    for patch in ("on", "off"):
+        profile = profiles.resolve("default", program, [f"engine.patch={patch}", "digest=1"])
+        demo = tmp_path / f"{patch}.demo"
+        request = recordings.Request([str(program)], dict(os.environ), str(tmp_path), profile, engine.find())
+        assert recordings.run(request, demo).status == 0
+        seen[patch] = digests(demo)
+        check(demo, run(*GDBRR, "replay", demo).expect(0))
+    assert len(seen["on"]) == len(seen["off"]) > 500
+    for number, (patched, trapped) in enumerate(zip(seen["on"], seen["off"], strict=True)):
+        assert not list(patched.differences(trapped)), number
+    # The control: digests of neighbours differ.
+    assert list(seen["on"][100].differences(seen["on"][101]))
 
 
 def test_digests_come_behind_every_nth_operation(tmp_path: Path) -> None:
