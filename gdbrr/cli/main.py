@@ -18,7 +18,7 @@ from types import ModuleType
 
 import gdbrr
 from gdbrr.cli import VERBS
-from gdbrr.cli.words import Layout
+from gdbrr.cli.words import Layout, tell
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
@@ -75,7 +75,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return dispatch(words)
     except GdbrrError as error:
-        print(f"gdbrr {words[0]}: {error}" if words[0] in VERBS else f"gdbrr: {error}", file=sys.stderr)
+        tell(f"gdbrr {words[0]}: {error}" if words[0] in VERBS else f"gdbrr: {error}")
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -9,11 +9,10 @@ from __future__ import annotations
 import argparse
 import os
 import stat
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, printable, size
+from gdbrr.cli.words import Layout, number, printable, size, tell
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -126,15 +125,15 @@ def main(args: argparse.Namespace) -> int:
         raise record.refusal(ending.panic)
     if ending.panic:
         for note in ending.summary.notes if ending.summary else ():
-            print(f"gdbrr: {printable(note)}", file=sys.stderr)
+            tell(f"gdbrr: {printable(note)}")
         what = f"the recording ended early: {ending.panic.text}; what was recorded up to there is in {ending.demo}"
         way_out = "raise limits.log in the profile, or make room; limits.when_full=go_on lets the program go on"
         raise GdbrrError(what, ending.panic.hint or way_out)
     assert ending.demo
     assert ending.summary
-    print(line(ending.demo, ending.summary), file=sys.stderr)
+    tell(line(ending.demo, ending.summary))
     for note in ending.summary.notes:
-        print(f"gdbrr: {printable(note)}", file=sys.stderr)
+        tell(f"gdbrr: {printable(note)}")
     return ending.status
 
 

@@ -7,10 +7,9 @@ Owns: nothing.
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 
-from gdbrr.cli.words import Layout, printable
+from gdbrr.cli.words import Layout, printable, tell
 from gdbrr.errors import GdbrrError
 
 EPILOG = """\
@@ -46,7 +45,7 @@ def main(args: argparse.Namespace) -> int:
     if demo.exists():
         raise GdbrrError(f"{demo} is in the way", "choose another file with -o")
     summary = recover.recover(recording, demo, keep=args.keep)
-    print(line(demo, summary), file=sys.stderr)
+    tell(line(demo, summary))
     for note in summary.notes:
-        print(f"gdbrr: {printable(note)}", file=sys.stderr)
+        tell(f"gdbrr: {printable(note)}")
     return 0

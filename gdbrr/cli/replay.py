@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, printable
+from gdbrr.cli.words import Layout, number, printable, tell
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def main(args: argparse.Namespace) -> int:
         from gdbrr.launch import recover
 
         path = recover.finish_left(path)
-        print(f"gdbrr: the recording was left unfinished; it is in {path} now", file=sys.stderr)
+        tell(f"gdbrr: the recording was left unfinished; it is in {path} now")
     with Demo.open(path) as demo:
         progress, inspector = Progress(demo.ticks, args.quiet), Inspector(demo, args.trust)
         try:
@@ -129,23 +129,22 @@ def main(args: argparse.Namespace) -> int:
             reason = os.strerror(outcome.echo_error)
             raise GdbrrError(f"the output cannot be written: {reason}", "make room, or use --quiet")
         if demo.damage:
-            print(
+            tell(
                 f"gdbrr: {demo.path} is damaged ({demo.damage.reason}), so the replay ends behind"
-                f" {number(demo.ticks, 'operation')}",
-                file=sys.stderr,
+                f" {number(demo.ticks, 'operation')}"
             )
         absent = inputs.absent(demo.manifest)
         if absent and not args.quiet:
-            print(f"gdbrr: {absent}", file=sys.stderr)
+            tell(f"gdbrr: {absent}")
         failed = not outcome.kept or (outcome.soft is not None and not args.soft_ok)
         if not failed:  # else the report names them, as likely causes
             for sentence in [*demo.manifest.get("notices", ()), *inputs.sentences(demo.manifest)]:
-                print(f"gdbrr: {printable(sentence)}", file=sys.stderr)
+                tell(f"gdbrr: {printable(sentence)}")
         if failed or args.json:
             from gdbrr.report import divergence
         found = inspector.collector.finish(outcome) if failed and not outcome.echo_error else None
         if args.json:
             print(divergence.to_json(demo, outcome, found))
         elif failed:
-            print(divergence.to_text(demo, outcome, found), file=sys.stderr)
+            tell(divergence.to_text(demo, outcome, found))
         return outcome.status if failed else outcome.program_status

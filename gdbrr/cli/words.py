@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 
 from gdbrr.report.words import preview, printable
 
-__all__ = ["Layout", "number", "preview", "printable", "size"]
+__all__ = ["Layout", "number", "preview", "printable", "size", "tell"]
 
 
 class Layout(argparse.RawDescriptionHelpFormatter):
@@ -26,6 +27,14 @@ def _columns() -> int:
         return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(1).columns or 80
     except (ValueError, OSError):
         return 80
+
+
+def tell(text: str) -> None:
+    """One line on standard error. That nobody reads it is no reason for another exit status."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def number(n: int, noun: str) -> str:
