@@ -85,7 +85,8 @@ static uint64_t coarse_time(struct gr_thread *self)
 static bool begin_some(struct gr_thread *self, struct gr_event *ev, size_t more, unsigned stamps)
 {
 	size_t need = GR_EVENT_MAX_HEAD + ev->len + more;
-	if (__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED)
+	// A child that ends what was begun in its parent shares the log with it.
+	if (__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED || gr_mode == GR_MODE_OFF)
 		return false;
 	if ((size_t)(self->end - self->pos) < need && !new_chunk(self, need))
 		return false;

@@ -80,7 +80,7 @@ static void fault(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	if (self && !own && gr_mode != GR_MODE_REPLAY) { // sent by somebody
-		bool dies = gr_sigact_is_default(sig);
+		bool dies = gr_sigact_is_default(sig) && !(self->sigmask & GR_BIT(sig));
 		if (!dies)
 			gr_signal_arrive(sig, info, context);
 		if (!dies)
@@ -139,6 +139,7 @@ static void give_back(const struct gr_thread *self, bool alone)
 void gr_signal_forked(struct gr_thread *self)
 {
 	forget_pending(self);
+	gr_within_forked(self);
 	give_back(self, true);
 }
 

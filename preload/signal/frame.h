@@ -78,5 +78,8 @@ void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig,
 bool gr_within_is(const struct gr_thread *self, uint64_t context);
 _Noreturn void gr_within_back(struct gr_thread *self);
 
+// In a forked child: handlers that come back find the way without the engine's door.
+void gr_within_forked(struct gr_thread *self);
+
 // At an entry from the program: forgets handlers that will not come back.
 void gr_within_check(struct gr_thread *self, const struct gr_regs *frame);

@@ -33,7 +33,7 @@ static void end_wait(struct gr_context *at)
 
 // INVARIANT(stash-not-block): a signal that is never blocked is kept here when another one is held or the program blocks it.
 // As in the kernel, one of a kind.
-static unsigned stash_place(int sig)
+unsigned gr_stash_place(int sig)
 {
 	return sig == SIGSEGV ? 0 : sig == SIGBUS ? 1 : sig == SIGSYS ? 2 : 3;
 }
@@ -46,7 +46,7 @@ static void put_back(struct gr_thread *self, int sig, const struct gr_siginfo *i
 	}
 	if (self->stash.signals & GR_BIT(sig))
 		return;
-	self->stash.info[stash_place(sig)] = *info;
+	self->stash.info[gr_stash_place(sig)] = *info;
 	__atomic_fetch_or(&self->stash.signals, GR_BIT(sig), __ATOMIC_RELAXED);
 }
 
@@ -69,7 +69,7 @@ void gr_signal_let_go(struct gr_thread *self)
 {
 	for (unsigned place = 0; place < sizeof self->stash.info / sizeof *self->stash.info; place++)
 		for (int sig = 1; sig < GR_SIGNALS; sig++)
-			if (self->stash.signals & GR_BIT(sig) && stash_place(sig) == place)
+			if (self->stash.signals & GR_BIT(sig) && gr_stash_place(sig) == place)
 				gr_signal_requeue(sig, &self->stash.info[place]);
 	self->stash.signals = 0;
 	int sig = gr_signal_held(self);
@@ -84,7 +84,7 @@ static bool is_ready(struct gr_thread *self)
 	uint64_t open = self->stash.signals & ~self->sigmask;
 	if (open && !gr_signal_held(self)) {
 		int sig = __builtin_ctzll(open) + 1;
-		if (hold(self, sig, &self->stash.info[stash_place(sig)]))
+		if (hold(self, sig, &self->stash.info[gr_stash_place(sig)]))
 			__atomic_fetch_and(&self->stash.signals, ~GR_BIT(sig), __ATOMIC_RELAXED);
 	}
 	return gr_signal_held(self);
@@ -112,6 +112,7 @@ void gr_signal_arrive(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	if (GR_SIGNALS_KEPT & GR_BIT(sig) & self->sigmask) {
+		end_wait(at); // sigwait may be what waits
 		put_back(self, sig, &what);
 		return;
 	}
@@ -281,7 +282,7 @@ void gr_signal_within(struct gr_thread *self)
 
 // INVARIANT(within-has-more): a handler runs in the middle of a function only where it waits, and behind a wait there is always
 // another event of the function's, in front of which a replay finds the handler. An unlock, which wakes others behind its
-// only event, leaves the signal to the end of the operation.
+// only event, leaves the signal to the end of the operation; so does pthread_cond_signal, which may even wait there.
 static bool may_wait(const uint64_t arg[6])
 {
 	switch (arg[1] & FUTEX_CMD_MASK) {

@@ -54,6 +54,12 @@ void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const
 typedef long gr_wait(struct gr_thread *self, long nr, const uint64_t arg[6], const uint32_t *held, const uint32_t *cancel);
 gr_wait gr_wait_once;
 
+// Signals that are pending without the kernel's knowledge, see INVARIANT(stash-not-block): taken by a call that waits for them
+// (false when there is none of those it wants), and added to what sigpending says.
+unsigned gr_stash_place(int sig);
+bool gr_stash_take(struct gr_thread *self, long nr, const uint64_t arg[6], long *ret);
+void gr_stash_show(const struct gr_thread *self, long nr, const uint64_t arg[6]);
+
 // In front of a library function, at its end, and in the middle of it: a system call that it waits in.
 void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64_t entry);
 void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame);

@@ -78,6 +78,35 @@ long gr_wait_once(struct gr_thread *self, long nr, const uint64_t a[6], const ui
 	return gr_wait6(nr, b[0], b[1], b[2], b[3], b[4], b[5], held, cancel);
 }
 
+// ---------------------------------------------------------------- signals that the kernel does not know to be pending
+static uint64_t wanted(const struct gr_thread *self, long nr, const uint64_t arg[6])
+{
+	uint64_t set;
+	bool asks = nr == SYS_rt_sigtimedwait && self->stash.signals && arg[3] == sizeof set;
+	return asks && gr_peek(&set, arg[0], sizeof set) == sizeof set ? set & self->stash.signals : 0;
+}
+
+bool gr_stash_take(struct gr_thread *self, long nr, const uint64_t arg[6], long *ret)
+{
+	uint64_t found = wanted(self, nr, arg);
+	if (!found)
+		return false;
+	int sig = __builtin_ctzll(found) + 1;
+	struct gr_siginfo info = self->stash.info[gr_stash_place(sig)];
+	__atomic_fetch_and(&self->stash.signals, ~GR_BIT(sig), __ATOMIC_RELAXED);
+	*ret = arg[1] && gr_poke(arg[1], &info, sizeof info) != sizeof info ? -EFAULT : sig;
+	return true;
+}
+
+void gr_stash_show(const struct gr_thread *self, long nr, const uint64_t arg[6])
+{
+	uint64_t set;
+	if (nr == SYS_rt_sigpending && self->stash.signals && arg[1] == sizeof set && gr_peek(&set, arg[0], sizeof set) == sizeof set) {
+		set |= self->stash.signals & self->sigmask;
+		gr_poke(arg[0], &set, sizeof set);
+	}
+}
+
 // With a signal held already the kernel gets the call nevertheless, since it need not wait at all: a timer ends it if it
 // does. Other ways to wait look for themselves whether they have to.
 long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once)
@@ -94,8 +123,8 @@ long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_w
 		if (__atomic_load_n(cancel, __ATOMIC_SEQ_CST) == 1)
 			return -EINTR;
 		if (!gr_signal_held(self)) {
-			if (ret == -EINTR)
-				return ret;
+			if (ret == -EINTR || wanted(self, nr, arg))
+				return -EINTR;
 			continue;
 		}
 		struct gr_sigact act = gr_sigact_get(self->held);

@@ -6,6 +6,7 @@
 #include "frame.h"
 
 #include <errno.h>
+#include <ucontext.h>
 
 #include "../core/nolibc.h"
 #include "../core/page.h"
@@ -14,6 +15,7 @@
 #include "../replay/gate.h"
 
 #define VECTORS 4096
+#define BELOW 1024 // the frames of a handler that was called from the engine are not needed any more
 
 struct gr_within {
 	struct gr_ctx ctx;
@@ -87,5 +89,25 @@ void gr_within_check(struct gr_thread *self, const struct gr_regs *frame)
 	while (self->within && frame->rsp >= self->within->rsp) {
 		self->stack = self->within->stack;
 		self->within = self->within->outer;
+	}
+}
+
+// ---------------------------------------------------------------- in a child
+// The kernel takes the handler's frame down, because the engine sees no calls of a forked child any more.
+static _Noreturn void come_back(struct gr_thread *self)
+{
+	const struct gr_context *at = (const struct gr_context *)self->within->context;
+	self->sigmask = at->mask;
+	gr_within_back(self);
+}
+
+// A handler that made the child may return in it, into a function of the library that waits: it waits on there.
+void gr_within_forked(struct gr_thread *self)
+{
+	for (struct gr_within *w = self->within; w; w = w->outer) {
+		struct gr_context *at = (struct gr_context *)w->context;
+		at->greg[REG_RIP] = (uint64_t)come_back;
+		at->greg[REG_RDI] = (uint64_t)self;
+		at->greg[REG_RSP] = (((uint64_t)w - BELOW) & ~15ULL) - 8;
 	}
 }

@@ -10,6 +10,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../log/turn.h"
+#include "../signal/signal.h"
 #include "descriptor.h"
 #include "dispatch.h"
 #include "fd/echo.h"
@@ -88,8 +89,13 @@ void gr_call_record(struct gr_call *call)
 		gr_turn_call(call->self, gr_call_waits(call));
 	if (gr_echo_splice(call))
 		real->result = -EINVAL;
-	else
+	else if (!call->self->stash.signals || !gr_stash_take(call->self, real->nr, real->arg, &real->result))
 		real->result = gr_call_waiting(real);
+	if (call->self->stash.signals) { // perhaps since then
+		if (real->result == -EINTR)
+			gr_stash_take(call->self, real->nr, real->arg, &real->result);
+		gr_stash_show(call->self, real->nr, real->arg);
+	}
 	if (gr_turn_on)
 		gr_turn_back(call->self);
 	call->result = real->result;

@@ -208,7 +208,8 @@ static bool is_life(uint64_t word)
 long gr_nested_in_turn(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
 {
 	struct ends ends = {held, cancel};
-	(void)nr;
+	if (gr_mode == GR_MODE_OFF) // a child, in which a handler came back: there are no turns
+		return gr_wait_once(self, nr, a, held, cancel);
 	if (!waits(a) || a[1] & FUTEX_PRIVATE_FLAG || is_life(a[0]))
 		return in_turn(self, a, GR_WAIT_RETRY, ends);
 	return away(self, a, ends);

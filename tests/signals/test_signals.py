@@ -78,6 +78,26 @@ def test_a_replay_prints_what_the_recording_did(name: str, patch: str, tmp_path:
         assert replayed(demo).expect(0).out == first.out
 
 
+@patched_and_trapped
+@pytest.mark.parametrize("name", ["signal_fork_within", "signal_stashed"])
+def test_program_sees_what_it_sees_without_the_engine(name: str, patch: str, tmp_path: Path) -> None:
+    """A child of a handler in the middle of a wait waits on; signals that the kernel never blocks are pending."""
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build(name), demo, patch=patch)
+    assert first.out == run(programs.build(name)).expect(0).out
+    for _ in range(3):
+        assert replayed(demo).expect(0).out == first.out
+
+
+def test_no_handler_runs_where_a_condition_is_signalled(tmp_path: Path) -> None:
+    """INVARIANT(within-has-more): pthread_cond_signal may wait behind its only event."""
+    demo = tmp_path / "a.demo"
+    first = recorded(programs.build("signal_cond_signal"), demo, ["20000"])
+    points = {op.flags for op in signals_of(demo)}
+    assert BEHIND in points and WITHIN not in points
+    assert replayed(demo).expect(0).out == first.out
+
+
 @pytest.mark.parametrize("how", LOOPS)
 @pytest.mark.needs("perf_breakpoints")
 def test_a_loop_without_operations_is_left_at_the_same_pass(how: str, tmp_path: Path) -> None:
