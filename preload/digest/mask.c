@@ -19,7 +19,7 @@
 #define PRIMITIVES_WITHOUT_DIGESTS 0x1000 // keeping a list sorted costs time, and nobody asked for it
 #define RECENT 4096
 #define KIND_SIMPLE 3 // __kind of a mutex: normal, recursive and errorcheck ones are below, adaptive, robust and PI ones not
-#define SPANS (3 * GR_LIVE_THREADS + 2 * DEAD_STACKS)
+#define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS)
 #define DEAD_STACKS 4096 // heap/stack.c knows no more
 
 enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER };
@@ -130,9 +130,10 @@ static void add_thread(const struct gr_thread *t, uint64_t lowest)
 	// The kernel's id of a thread in its descriptor.
 	if (t->ctid)
 		add_span((uint64_t)t->ctid, (uint64_t)t->ctid + sizeof *t->ctid);
-	// The list of robust mutexes it holds: the library's pointer to its end, then the kernel's to its beginning.
+	// The list of robust mutexes it holds: the library's pointer to its end, then the kernel's to its beginning, to its offset
+	// and to the one that is about to be taken, which some functions of glibc 2.36 leave there when they have failed.
 	if (t->robust)
-		add_span(t->robust - 8, t->robust + 8);
+		add_span(t->robust - 8, t->robust + 24);
 	tids[tids_count++] = t->pub.tid;
 	tids_bits[t->pub.tid / 64 % 16] |= 1ULL << t->pub.tid % 64;
 	if (t->pub.index == 0)
@@ -145,11 +146,9 @@ void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
 	main_lowest = 0;
 	memset(tids_bits, 0, sizeof tids_bits);
 	add_thread(self, lowest);
-	uint64_t start, end, tid;
-	for (uint32_t i = 0; gr_stack_next_dead(&i, &start, &end, &tid);) {
+	uint64_t start, end;
+	for (uint32_t i = 0; gr_stack_next_dead(&i, &start, &end);)
 		add_span(start, end);
-		add_span(tid, tid + sizeof(uint32_t));
-	}
 	// Blocks are given out by index, so those behind the newest thread's were never touched. At a demo's end each thread may
 	// have been making one that is not in it.
 	uint32_t made = gr_mode == GR_MODE_RECORD ? gr_ctl->threads : 2 * gr_image->threads;

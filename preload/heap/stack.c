@@ -153,7 +153,7 @@ uint64_t gr_stack_dead(uint64_t address)
 	return end;
 }
 
-bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end, uint64_t *tid)
+bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end)
 {
 	lock();
 	while (*at < used && !is_dead(&table[*at]))
@@ -161,8 +161,7 @@ bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end, uint64_t *
 	bool found = *at < used;
 	if (found) {
 		*start = table[*at].base + table[*at].guard;
-		*end = table[*at].descriptor;
-		*tid = table[*at].descriptor + tid_at;
+		*end = *start + table[*at].size;
 		++*at;
 	}
 	unlock();

@@ -26,5 +26,6 @@ void gr_stack_back(uint64_t address);
 // The end of that, if `address` is in it; else 0.
 uint64_t gr_stack_dead(uint64_t address);
 
-// The same for all of them, one by one; `at` begins with 0. The kernel clears the id at `tid` some time after the thread's end.
-bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end, uint64_t *tid);
+// The same for all of them, one by one; `at` begins with 0. Here the descriptor is dead, too: the kernel clears
+// the id in it some time after the thread's end, and the library leaves there what it was about to do to robust mutexes.
+bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end);
