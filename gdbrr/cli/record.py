@@ -1,13 +1,14 @@
 """The verb `record`: runs a program as if alone, and keeps the run.
 
 Runs in: a command of its own. May call: errors, config, launch.
-Owns: the line that ends a recording.
+Owns: the line that ends a recording, the progress of several.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import signal
 import stat
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,10 +18,11 @@ from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
     from gdbrr.demo.pack import Summary
+    from gdbrr.launch.record import Request
 
 DIGEST = 64
 
-_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order", "--seed")
+_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order", "--seed", "--runs", "--until")
 
 EPILOG = """\
 examples:
@@ -29,11 +31,18 @@ examples:
   gdbrr record --set file=native make          files are read again on replay, not kept in the demo
   gdbrr record --order random ./server         one thread at a time, who comes next is drawn: races replay, too
   gdbrr record --digest=100 ./parser           each replay compares registers and memory, too
+  gdbrr record --runs 500 --until crash ./app  in order pct, seed after seed, until a run crashes: that one is kept
 
 --digest looks at all memory behind every N-th operation, while the program has one thread: while others run, memory
 as a whole has no meaning. A replay whose registers or memory differ is desynchronised and names the first page.
 
-The exit status is the program's own, 128+N when signal N ended it; 127 when there is no such program, 126
+--runs N makes up to N recordings in order pct (or --order random), with the seeds from --seed (default 1) on, with no
+input, and keeps the demo of the first that fails. FAILURE is one of: failure (default: exit status not 0, or killed
+by a signal), exit=N, exit!=N, signal, signal=N, crash, hang (nothing happens for 2 seconds; hang:SECONDS), output:REGEX
+(standard output or error match). Several --until: any of them. Shown is what the kept run printed; the exit status is 0
+when a demo was kept and 1 when no run failed. Ctrl-C ends it without one.
+
+Else the exit status is the program's own, 128+N when signal N ended it; 127 when there is no such program, 126
 when it cannot be executed. Ctrl-C and the like go to the program; SIGTERM and SIGHUP are handed on to it.
 """
 
@@ -58,6 +67,14 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         nargs="?",
         const=str(DIGEST),
         help=f"keep a digest of registers and memory behind every N-th operation (--digest=N; default {DIGEST})",
+    )
+    parser.add_argument("--runs", metavar="N", help="record up to N times and keep the first run that fails")
+    parser.add_argument(
+        "--until",
+        metavar="FAILURE",
+        action="append",
+        default=[],
+        help="which runs fail, with --runs: failure (default), exit!=N, signal, crash, hang, output:REGEX ...",
     )
     parser.add_argument(
         "command",
@@ -116,10 +133,16 @@ def main(args: argparse.Namespace) -> int:
     if not argv:
         raise GdbrrError("no program is named", "try: gdbrr record --help", EXIT_USAGE)
     _, program = spawn.find_program(argv[0], env, cwd)
+    if args.runs is not None and not args.order:
+        args.order = "pct"
     profile = profiles.resolve(args.profile, Path(program), sets_of(args))
     demo = args.output or record.free_name(program, Path())
     if args.output:
         check_output(demo)
+    if args.runs is not None:
+        return try_seeds(args, record.Request(argv, env, cwd, profile, engine.find()), demo)
+    if args.until:
+        raise GdbrrError("--until belongs to --runs", "say how often: --runs 100", EXIT_USAGE)
     ending = record.run(record.Request(argv, env, cwd, profile, engine.find()), demo)
     if ending.panic and ending.panic.refused:
         raise record.refusal(ending.panic)
@@ -135,6 +158,37 @@ def main(args: argparse.Namespace) -> int:
     for note in ending.summary.notes:
         tell(f"gdbrr: {printable(note)}")
     return ending.status
+
+
+def try_seeds(args: argparse.Namespace, request: Request, demo: Path) -> int:
+    from gdbrr.launch import hunt
+
+    if not args.runs.isdecimal() or not int(args.runs):
+        raise GdbrrError(f"--runs {args.runs} is no number of runs", "try: --runs 100", EXIT_USAGE)
+    tries = hunt.Hunt(request, demo, hunt.parse(args.until))
+    shown = sys.stderr.isatty()
+    for number_of_run, seed in tries.attempts(int(args.runs)):
+        if shown:
+            print(f"\r\033[Kgdbrr: run {number_of_run} of {args.runs}", end="", file=sys.stderr, flush=True)
+        try:
+            why, run, summary = tries.attempt(seed)
+        finally:
+            if shown:
+                print("\r\033[K", end="", file=sys.stderr, flush=True)
+        if why and summary:
+            sys.stdout.buffer.write(run.output)
+            sys.stdout.flush()
+            drawn = f", with seed {seed}" if seed else ""
+            print(f"gdbrr: run {number_of_run} of {args.runs} failed{drawn}: {why}", file=sys.stderr)
+            print(line(demo, summary), file=sys.stderr)
+            for note in summary.notes:
+                print(f"gdbrr: {note}", file=sys.stderr)
+            return 0
+    if tries.interrupted:
+        print(f"gdbrr: interrupted in run {tries.runs} of {args.runs}; none before it failed", file=sys.stderr)
+        return 128 + signal.SIGINT
+    print(f"gdbrr: none of {number(tries.runs, 'run')} failed, so there is no demo", file=sys.stderr)
+    return 1
 
 
 def check_output(demo: Path) -> None:

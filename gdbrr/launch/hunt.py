@@ -1,0 +1,250 @@
+"""Recording again and again until a run fails: which runs count as failed, and which demo is kept.
+
+Runs in: `gdbrr record --runs`. May call: errors, config, launch.
+Owns: the language of `--until`; the directory of the run under way; the program's output while it is not shown.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import select
+import signal
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdbrr.abi import lib
+from gdbrr.config import schema
+from gdbrr.config.profiles import SEEDED, Profile, Value
+from gdbrr.errors import EXIT_USAGE, GdbrrError
+from gdbrr.launch import record
+from gdbrr.launch.signals import terminal_signals
+
+if TYPE_CHECKING:
+    from gdbrr.demo.pack import Summary
+
+HANG = 2.0
+"""Seconds in which nothing happens, after which a run hangs."""
+PATIENCE = 2.0
+"""Seconds that a run gets to end after SIGTERM."""
+_LOOK = 0.1
+_MOST_OUTPUT = 1 << 24
+_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
+_WAY_OUT = "FAILURE is failure, exit=N, exit!=N, signal, signal=N, crash, hang, hang:SECONDS or output:REGEX"
+
+
+@dataclass
+class Run:
+    """How one run went."""
+
+    status: int
+    """As a shell shows it."""
+    ended_by: int
+    """The signal that ended it, or 0."""
+    hung: bool = False
+    output: bytes = b""
+
+
+@dataclass(frozen=True)
+class Until:
+    """Conditions on a run, any of which is the failure looked for."""
+
+    tests: tuple[Callable[[Run], str], ...]
+    """Each says why the run failed, or nothing."""
+    hang: float = 0.0
+    """Seconds without anything happening that are one, too; 0: never."""
+
+    def why(self, run: Run) -> str:
+        if run.hung:
+            return f"nothing happened for {self.hang:g} seconds"
+        return next(filter(None, (test(run) for test in self.tests)), "")
+
+
+def _name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def _ended(run: Run) -> str:
+    return f"killed by {_name(run.ended_by)}" if run.ended_by else f"exit status {run.status}"
+
+
+def _parse(word: str) -> Callable[[Run], str]:
+    kind, mark, rest = (*re.split(r"(!?=|:)", word, maxsplit=1), "", "")[:3]
+    number = int(rest) if rest.isdecimal() else -1
+    if word == "failure":
+        return lambda run: _ended(run) if run.status else ""
+    if kind == "exit" and mark in ("=", "!=") and number >= 0:
+        same = mark == "="
+        return lambda run: _ended(run) if (not run.ended_by and run.status == number) == same else ""
+    if word == "signal":
+        return lambda run: _ended(run) if run.ended_by else ""
+    if kind == "signal" and mark == "=" and number > 0:
+        return lambda run: _ended(run) if run.ended_by == number else ""
+    if word == "crash":
+        return lambda run: _ended(run) if run.ended_by in _CRASHES else ""
+    if kind == "output" and mark == ":" and rest:
+        try:
+            wanted = re.compile(os.fsencode(rest), re.MULTILINE)
+        except re.error as error:
+            raise GdbrrError(f"--until {word}: {error}", _WAY_OUT, EXIT_USAGE) from None
+        return lambda run: f"its output matches {rest}" if wanted.search(run.output) else ""
+    raise GdbrrError(f"--until {word} means nothing", _WAY_OUT, EXIT_USAGE)
+
+
+def parse(words: Sequence[str]) -> Until:
+    hang, tests = 0.0, []
+    for word in words or ["failure"]:
+        limit = re.fullmatch(r"hang(?::(\d+(?:\.\d+)?))?", word)
+        if limit:
+            hang = float(limit[1] or HANG)
+        else:
+            tests.append(_parse(word))
+    return Until(tuple(tests), hang)
+
+
+# ---------------------------------------------------------------- one run
+class _Stillness:
+    """Whether a program does nothing at all: no operation, no processor time, every thread asleep."""
+
+    def __init__(self) -> None:
+        self._seen: tuple[object, ...] = ()
+        self._since = 0.0
+
+    def seconds(self, recording: record.Recording) -> float:
+        now, seen = time.monotonic(), (recording.page.c.clock, *_threads(recording.pid))
+        if not seen[-1] or seen != self._seen:
+            self._seen, self._since = seen, now
+        return now - self._since
+
+
+def _threads(pid: int) -> tuple[tuple[tuple[str, ...], ...], bool]:
+    """(name of each thread and its processor time, to the tick of the kernel's clock; do all of them sleep?)."""
+    times, asleep = [], True
+    with contextlib.suppress(OSError):
+        for task in sorted(os.listdir(f"/proc/{pid}/task")):
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
+                fields = file.read().rpartition(")")[2].split()
+            asleep = asleep and fields[0] == "S"
+            times.append((task, fields[11], fields[12]))
+    return tuple(times), asleep and bool(times)
+
+
+@dataclass
+class Hunt:
+    """Runs of one program, of which the first that fails becomes the demo."""
+
+    request: record.Request
+    demo: Path
+    until: Until
+    runs: int = 0
+    steps: int = 0
+    """Operations of the longest run so far."""
+    interrupted: bool = False
+
+    def attempts(self, most: int) -> Iterator[tuple[int, int]]:
+        """(number of the run, seed or 0), in front of each run that `attempt` is to make."""
+        first = int(self.request.profile.values["seed"].value) or 1
+        for number in range(most):
+            if self.interrupted:
+                return
+            self.runs = number + 1
+            yield self.runs, (first + number if self.request.profile.values["order"].value in SEEDED else 0)
+
+    def profile(self, seed: int) -> Profile:
+        """The profile of the run with this seed. INVARIANT(points-in-the-run): change points are drawn among as many
+        operations as the program makes, as far as earlier runs have shown."""
+        profile = self.request.profile
+        values = dict(profile.values)
+        if seed:
+            values["seed"] = Value(1 + (seed - 1) % schema.keys()["seed"].knob[0].max, "--runs")
+        if self.steps and values["order"].value == "pct" and values["pct.steps"].origin == "default":
+            values["pct.steps"] = Value(self.steps, "--runs")
+        return profile._replace(values=values)
+
+    def attempt(self, seed: int) -> tuple[str, Run, Summary | None]:
+        """Make one run; (why it failed, how it went, what the demo holds), without a demo where it did not."""
+        request = self.request._replace(profile=self.profile(seed))
+        recording = record.Recording(request, record.recording_of(self.demo))
+        try:
+            with open(os.devnull, "rb") as nothing, _pipe() as (ours, theirs):
+                run = self._run(recording, nothing.fileno(), ours, theirs)
+            if recording.panic and recording.panic.refused:
+                raise record.refusal(recording.panic)
+            recording.check_started(run.status)
+            why = self.until.why(run)
+            if recording.panic or recording.closed:
+                why = why or "the recording ended early"
+        except BaseException:
+            recording.remove()
+            raise
+        self.steps = max(self.steps, int(recording.page.c.clock & ~lib.GR_CLOSED))
+        if not why or self.interrupted:
+            recording.remove()
+            return "", run, None
+        summary = recording.pack(self.demo)
+        recording.remove()
+        return why, run, summary
+
+    def _run(self, recording: record.Recording, nothing: int, ours: int, theirs: int) -> Run:
+        with terminal_signals(recording.signalled) as wake:
+            recording.inherit_signals()
+            recording.start(stdio=(nothing, theirs, theirs))
+            for number in recording.early:
+                recording.hand_on(number)
+            output, hung, status = self._await(recording, wake, ours)
+        shown = recording.end(status)
+        ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
+        return Run(shown, ended_by, hung, bytes(output))
+
+    def _await(self, recording: record.Recording, wake: int, ours: int) -> tuple[bytearray, bool, int]:
+        output, hung, ending, still = bytearray(), False, 0.0, _Stillness()
+        poll = select.poll()
+        poll.register(wake, select.POLLIN)
+        poll.register(ours, select.POLLIN)
+        look = 0.001
+        while True:
+            for number, _ in poll.poll(look * 1000):
+                if number == ours:
+                    self._drain(ours, output, poll)
+                    continue
+                with contextlib.suppress(BlockingIOError):
+                    self.interrupted |= bool({*os.read(wake, 4096)} & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+            pid, status = os.waitpid(recording.pid, os.WNOHANG)
+            if pid:
+                self._drain(ours, output, poll)
+                return output, hung, status
+            look = min(look * 2, _LOOK)
+            recording.note_objects()
+            hung = hung or 0 < self.until.hang <= still.seconds(recording)
+            if (hung or self.interrupted) and not ending:
+                ending = time.monotonic() + PATIENCE
+                recording.hand_on(signal.SIGTERM)
+            elif ending and time.monotonic() > ending:
+                recording.hand_on(signal.SIGKILL)
+
+    @staticmethod
+    def _drain(ours: int, output: bytearray, poll: select.poll) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while part := os.read(ours, 65536):
+                output += part[: max(0, _MOST_OUTPUT - len(output))]
+            with contextlib.suppress(KeyError):
+                poll.unregister(ours)
+
+
+@contextlib.contextmanager
+def _pipe() -> Iterator[tuple[int, int]]:
+    """What the program prints comes here; children that outlive it may hold the other end."""
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    os.set_blocking(ours, False)
+    try:
+        yield ours, theirs
+    finally:
+        os.close(ours)
+        os.close(theirs)

@@ -1,0 +1,147 @@
+"""`gdbrr record --runs`: seed after seed until a run fails, and only that one is kept.
+
+Runs in: pytest. May call: gdbrr record, replay, info.
+Owns: how many seeds may be needed for each of the seeded bugs (bench/bugs.py counts them).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gdbrr.errors import EXIT_USAGE
+from harness import programs
+from harness.run import Result, gdbrr, surroundings
+
+BUGS = {
+    "lost_update": 1,
+    "wrong_lock": 1,
+    "missed_signal": 143,
+    "order_violation": 139,
+    "deadlock": 143,
+    "use_after_free": 1,
+    "check_then_act": 1,
+    "double_checked": 1,
+    "aba_stack": 1,
+    "bounded_buffer": 1,
+}
+SEEDS = 250
+
+pytestmark = pytest.mark.limit(300)
+
+
+def hunt(demo: Path, *words: str | Path, runs: int = SEEDS) -> Result:
+    return gdbrr("record", "--runs", str(runs), "-o", demo, *words, limit=250)
+
+
+def bug(name: str) -> tuple[str | Path, ...]:
+    return "--", programs.build("seeded_bugs"), name
+
+
+def found(result: Result) -> tuple[int, int]:
+    """(run, seed)"""
+    match = re.search(r"run (\d+) of \d+ failed, with seed (\d+): ", result.err)
+    assert match, result.describe()
+    return int(match[1]), int(match[2])
+
+
+@pytest.mark.parametrize("order", ["random", "pct"])
+@pytest.mark.parametrize("name", BUGS)
+def test_finds_the_bug(name: str, order: str, tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    result = hunt(demo, "--order", order, "--until", "failure", "--until", "hang:1", *bug(name)).expect(0)
+    run, seed = found(result)
+    assert run == seed <= SEEDS
+    assert [path.name for path in tmp_path.iterdir()] == ["x.demo"]
+    assert gdbrr("replay", demo).expect(BUGS[name]).out == result.out
+
+
+def test_a_deadlock_shows_who_waits_for_whom(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    hunt(demo, "--order", "random", "--until", "hang:1", *bug("deadlock")).expect(0)
+    waits = json.loads(gdbrr("info", "--json", demo).expect(0).out)["waits"]
+    assert [(row["thread"], row["threads"]) for row in waits] == [(0, [1]), (1, [2]), (2, [1])]
+
+
+def test_the_seed_fails_again(tmp_path: Path) -> None:
+    demo, again = tmp_path / "x.demo", tmp_path / "again.demo"
+    result = hunt(demo, *bug("lost_update")).expect(0)
+    values = json.loads(gdbrr("info", "--json", demo).expect(0).out)["profile"]["values"]
+    assert (values["order"]["value"], values["seed"]["value"]) == ("pct", found(result)[1])
+    chosen = ("--seed", str(values["seed"]["value"]), "--set", f"pct.steps={values['pct.steps']['value']}")
+    gdbrr("record", "--order", "pct", *chosen, "-o", again, *bug("lost_update")).expect(1)
+
+
+def test_output_is_a_failure(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    result = hunt(demo, "--until", "output:^lost_update: f", *bug("lost_update")).expect(0)
+    assert result.out == "lost_update: failed\n"
+
+
+def test_none_failed(tmp_path: Path) -> None:
+    result = hunt(tmp_path / "x.demo", "--until", "signal=11", *bug("lost_update"), runs=5).expect(1)
+    assert result.out == "" and "none of 5 runs failed" in result.err
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("--runs", "0"), "no number of runs"),
+        (("--runs", "5", "--until", "sometimes"), "--until sometimes means nothing"),
+        (("--runs", "5", "--until", "output:("), "--until output:("),
+        (("--until", "crash"), "--until belongs to --runs"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(words: tuple[str, ...], text: str, tmp_path: Path) -> None:
+    result = gdbrr("record", *words, "-o", tmp_path / "x.demo", "--", "/bin/true").expect(EXIT_USAGE)
+    assert text in result.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_ends_it_without_a_demo(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "gdbrr", "record", "--runs", "1000", "-o", str(tmp_path / "x.demo")]
+    with subprocess.Popen(
+        [*command, "--", "/bin/sleep", "1000"],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env=surroundings(),
+        text=True,
+    ) as process:
+        try:
+            deadline = time.monotonic() + 60
+            while not sleeping(process.pid):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            os.killpg(process.pid, signal.SIGINT)  # as a terminal does
+            _, err = process.communicate(timeout=60)
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 128 + signal.SIGINT
+    assert "interrupted in run 1 of 1000" in err
+    assert not list(tmp_path.iterdir())
+
+
+def sleeping(session: int) -> bool:
+    """Whether a `sleep` of this session is there and waits."""
+    for entry in Path("/proc").iterdir():
+        if not entry.name.isdigit():
+            continue
+        try:
+            name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+        except OSError:
+            continue
+        fields = rest.split()
+        if name == "sleep" and int(fields[3]) == session and fields[0] == "S":
+            return True
+    return False
