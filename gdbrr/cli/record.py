@@ -10,6 +10,7 @@ import argparse
 import os
 import signal
 import stat
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 DIGEST = 64
 
+_CLEAR = "\r\033[K"
 _TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order", "--seed", "--runs", "--until")
 
 EPILOG = """\
@@ -167,27 +169,27 @@ def try_seeds(args: argparse.Namespace, request: Request, demo: Path) -> int:
         raise GdbrrError(f"--runs {args.runs} is no number of runs", "try: --runs 100", EXIT_USAGE)
     tries = hunt.Hunt(request, demo, hunt.parse(args.until))
     shown = sys.stderr.isatty()
-    for number_of_run, seed in tries.attempts(int(args.runs)):
+    for count, seed in tries.attempts(int(args.runs)):
         if shown:
-            print(f"\r\033[Kgdbrr: run {number_of_run} of {args.runs}", end="", file=sys.stderr, flush=True)
+            tell(f"{_CLEAR}gdbrr: run {count} of {args.runs}", end="")
         try:
             why, run, summary = tries.attempt(seed)
         finally:
             if shown:
-                print("\r\033[K", end="", file=sys.stderr, flush=True)
+                tell(_CLEAR, end="")
         if why and summary:
             sys.stdout.buffer.write(run.output)
             sys.stdout.flush()
             drawn = f", with seed {seed}" if seed else ""
-            print(f"gdbrr: run {number_of_run} of {args.runs} failed{drawn}: {why}", file=sys.stderr)
-            print(line(demo, summary), file=sys.stderr)
+            tell(f"gdbrr: run {count} of {args.runs} failed{drawn}: {printable(why)}")
+            tell(line(demo, summary))
             for note in summary.notes:
-                print(f"gdbrr: {note}", file=sys.stderr)
+                tell(f"gdbrr: {printable(note)}")
             return 0
     if tries.interrupted:
-        print(f"gdbrr: interrupted in run {tries.runs} of {args.runs}; none before it failed", file=sys.stderr)
+        tell(f"gdbrr: interrupted in run {tries.runs} of {args.runs}; none before it failed")
         return 128 + signal.SIGINT
-    print(f"gdbrr: none of {number(tries.runs, 'run')} failed, so there is no demo", file=sys.stderr)
+    tell(f"gdbrr: none of {number(tries.runs, 'run')} failed, so there is no demo")
     return 1
 
 

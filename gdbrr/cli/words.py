@@ -29,10 +29,10 @@ def _columns() -> int:
         return 80
 
 
-def tell(text: str) -> None:
+def tell(text: str, end: str = "\n") -> None:
     """One line on standard error. That nobody reads it is no reason for another exit status."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(text, end=end, file=sys.stderr, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 

@@ -20,12 +20,13 @@ static void write_log(void)
 	pthread_mutex_unlock(&log_lock);
 }
 
-static void run(int count, void *(*const each[])(void *))
+// `computing`: millions of steps between two threads.
+static void run(int computing, int count, void *(*const each[])(void *))
 {
 	pthread_t threads[8];
 	for (intptr_t i = 0; i < count; i++) {
 		CHECK(!pthread_create(&threads[i], NULL, each[i], (void *)i));
-		for (volatile long n = 0; n < 4000000; n++)
+		for (volatile long n = 0; n < computing * 1000000L; n++)
 			;
 	}
 	for (int i = 0; i < count; i++)
@@ -46,7 +47,7 @@ static void *add_one(void *arg)
 
 static void lost_update(void)
 {
-	run(2, (void *(*const[])(void *)){add_one, add_one});
+	run(4, 2, (void *(*const[])(void *)){add_one, add_one});
 	failed = counter != 2;
 }
 
@@ -74,7 +75,7 @@ static void *add_wrong(void *arg)
 
 static void wrong_lock(void)
 {
-	run(2, (void *(*const[])(void *)){add_right, add_wrong});
+	run(4, 2, (void *(*const[])(void *)){add_right, add_wrong});
 	failed = counter != 2;
 }
 
@@ -101,7 +102,7 @@ static void *tell(void *arg)
 
 static void missed_signal(void)
 {
-	run(2, (void *(*const[])(void *)){wait_for_it, tell});
+	run(4, 2, (void *(*const[])(void *)){wait_for_it, tell});
 }
 
 // ---------------------------------------------------------------- used before it is made
@@ -122,7 +123,7 @@ static void *use(void *arg)
 
 static void order_violation(void)
 {
-	run(2, (void *(*const[])(void *)){make, use});
+	run(30, 2, (void *(*const[])(void *)){make, use});
 }
 
 // ---------------------------------------------------------------- two locks in two orders
@@ -146,7 +147,7 @@ static void *b_then_a(void *arg)
 
 static void deadlock(void)
 {
-	run(2, (void *(*const[])(void *)){a_then_b, b_then_a});
+	run(4, 2, (void *(*const[])(void *)){a_then_b, b_then_a});
 }
 
 // ---------------------------------------------------------------- a pointer that is kept over the end of the lock
@@ -177,7 +178,7 @@ static void use_after_free(void)
 {
 	session = malloc(sizeof *session);
 	session->alive = 1;
-	run(2, (void *(*const[])(void *)){serve, hang_up});
+	run(4, 2, (void *(*const[])(void *)){serve, hang_up});
 }
 
 // ---------------------------------------------------------------- looked up under the lock, entered under the lock
@@ -203,7 +204,7 @@ static void *enter_once(void *arg)
 
 static void check_then_act(void)
 {
-	run(3, (void *(*const[])(void *)){enter_once, enter_once, enter_once});
+	run(12, 3, (void *(*const[])(void *)){enter_once, enter_once, enter_once});
 	failed = entries != 1;
 }
 
@@ -229,7 +230,7 @@ static void *get_thing(void *arg)
 
 static void double_checked(void)
 {
-	run(2, (void *(*const[])(void *)){get_thing, get_thing});
+	run(4, 2, (void *(*const[])(void *)){get_thing, get_thing});
 }
 
 // ---------------------------------------------------------------- the top is the same one again, what is below it is not
@@ -281,7 +282,7 @@ static void aba_stack(void)
 {
 	for (int i = 2; i >= 0; i--)
 		push(&nodes[i]);
-	run(2, (void *(*const[])(void *)){pop_slowly, pop_two_push_one});
+	run(4, 2, (void *(*const[])(void *)){pop_slowly, pop_two_push_one});
 }
 
 // ---------------------------------------------------------------- `if` where `while` belongs
@@ -311,7 +312,7 @@ static void *produce(void *arg)
 
 static void bounded_buffer(void)
 {
-	run(3, (void *(*const[])(void *)){consume, produce, consume});
+	run(4, 3, (void *(*const[])(void *)){consume, produce, consume});
 }
 
 static const struct { const char *name; void (*run)(void); } bugs[] = {
