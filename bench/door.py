@@ -57,9 +57,7 @@ CASES = [
 def run(words: Sequence[str | Path]) -> tuple[str, str, float]:
     start = time.perf_counter()
     command = [str(word) for word in words]
-    done = subprocess.run(
-        command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL
-    )
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, stdin=subprocess.DEVNULL)
     seconds = time.perf_counter() - start
     if done.returncode:
         raise SystemExit(f"{words}: status {done.returncode}\n{done.stderr}")
