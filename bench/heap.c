@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { SHELF = 2000, MOST = 16, QUEUE = 16, HANDED = 20, BUNCH = 50, LIFE = 10000 };
+enum { SHELF = 10000, MOST = 16, QUEUE = 64, HANDED = 20, BUNCH = 50, LIFE = 10000 };
 
 static char *shelves[MOST][SHELF];
 static pthread_barrier_t barrier;
@@ -41,7 +41,9 @@ static char *block(uint32_t *x)
 {
 	size_t size = some_size(x);
 	char *p = malloc(size);
-	p[0] = p[size - 1] = 1;
+	for (size_t i = 0; i < size; i += 4096)
+		p[i] = 1;
+	p[size - 1] = 1;
 	return p;
 }
 

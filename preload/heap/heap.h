@@ -36,7 +36,7 @@ enum gr_page_kind { GR_PAGE_NONE, GR_PAGE_SMALL, GR_PAGE_LARGE, GR_PAGE_FREE };
 struct gr_page {
 	uint8_t kind;
 	uint8_t cls;    // SMALL: class of the blocks
-	uint16_t owner; // FREE: heap plus 1
+	uint16_t owner; // FREE: heap plus 1, or the pool
 	uint32_t pages; // LARGE, FREE: length of the run, in its first page (FREE: also in its last)
 };
 
@@ -76,6 +76,14 @@ struct gr_page *gr_page_of(const void *p);
 void *gr_pages_take(struct gr_heap *heap, size_t pages, size_t align_pages, bool *ret_zero);
 void gr_pages_give(struct gr_heap *heap, void *p, size_t pages);
 
+// Free runs in bins, of a heap (its number plus 1) or of the pool. gr_run_merged takes the owner's neighbours out of their
+// bins; the result is the length of all.
+#define GR_POOL 0xffff
+void gr_run_link(struct gr_free *bins, uint16_t owner, void *p, size_t pages);
+size_t gr_run_unlink(struct gr_free *run);
+struct gr_free *gr_run_fitting(struct gr_free *bins, size_t pages);
+size_t gr_run_merged(uint16_t owner, void **start, size_t pages);
+
 // ---------------------------------------------------------------- pool.c
 // What an exchange is about, and what came of it.
 enum gr_exchange_kind { GR_EXCHANGE_GET_BLOCKS, GR_EXCHANGE_PUT_BLOCKS, GR_EXCHANGE_GET_PAGES, GR_EXCHANGE_PUT_PAGES };
@@ -83,8 +91,8 @@ enum gr_exchange_kind { GR_EXCHANGE_GET_BLOCKS, GR_EXCHANGE_PUT_BLOCKS, GR_EXCHA
 struct gr_exchange {
 	uint32_t kind;
 	uint32_t cls;
-	void *p;      // PUT: first block, or the run; GET: the same, NULL for none
-	size_t count; // blocks or pages
+	void *p;      // PUT: first block, or first run; GET: the block or run, NULL for none
+	size_t count; // GET: pages
 };
 
 // With an operation around it where the engine is on.

@@ -10,11 +10,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-// Blocks that change hands with the pool at a time: about 16 KiB of them, no less than 8.
+// Blocks that change hands with the pool at a time: about 16 KiB of them, no less than 2.
 static uint32_t batch_of(unsigned cls)
 {
 	size_t n = 16384 / gr_class_size(cls);
-	return n < 8 ? 8 : n;
+	return n < 2 ? 2 : n;
 }
 
 // ---------------------------------------------------------------- small blocks

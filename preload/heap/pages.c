@@ -8,8 +8,9 @@
 #include "heap.h"
 
 #define TABLE_PAGES (GR_HEAP_REGION / GR_PAGE * sizeof(struct gr_page) / GR_PAGE)
+#define LOOKS 8             // at free runs that are long enough
 #define STEP_PAGES 256      // the untouched end is used this much at a time
-#define KEEP_PAGES 1024     // free pages a heap keeps; beyond that it gives what it frees to the pool ...
+#define KEEP_PAGES 256      // free pages a heap keeps; beyond that it gives all of them to the pool ...
 #define RETURN_PAGES 4096   // ... and runs of this length to the kernel
 
 struct gr_page *gr_page_of(const void *p)
@@ -25,21 +26,20 @@ static unsigned bin_of(size_t pages)
 	return log < GR_BINS ? log : GR_BINS - 1;
 }
 
-// ---------------------------------------------------------------- free runs of a heap
-static void link_run(struct gr_heap *heap, void *p, size_t pages)
+// ---------------------------------------------------------------- free runs
+void gr_run_link(struct gr_free *bins, uint16_t owner, void *p, size_t pages)
 {
-	struct gr_free *run = p, *bin = &heap->bin[bin_of(pages)];
+	struct gr_free *run = p, *bin = &bins[bin_of(pages)];
 	struct gr_page *page = gr_page_of(p);
-	page[0] = page[pages - 1] = (struct gr_page){GR_PAGE_FREE, 0, heap->number + 1, pages};
+	page[0] = page[pages - 1] = (struct gr_page){GR_PAGE_FREE, 0, owner, pages};
 	run->next = bin->next;
 	run->prev = bin;
 	if (bin->next)
 		bin->next->prev = run;
 	bin->next = run;
-	heap->free_pages += pages;
 }
 
-static size_t unlink_run(struct gr_heap *heap, struct gr_free *run)
+size_t gr_run_unlink(struct gr_free *run)
 {
 	struct gr_page *page = gr_page_of(run);
 	size_t pages = page->pages;
@@ -47,8 +47,48 @@ static size_t unlink_run(struct gr_heap *heap, struct gr_free *run)
 	if (run->next)
 		run->next->prev = run->prev;
 	page[0] = page[pages - 1] = (struct gr_page){0};
-	heap->free_pages -= pages;
 	return pages;
+}
+
+// The shortest of the first few that are long enough: what is left of a long one is of less use.
+struct gr_free *gr_run_fitting(struct gr_free *bins, size_t pages)
+{
+	struct gr_free *best = NULL;
+	for (unsigned bin = bin_of(pages), looks = 0; bin < GR_BINS && !best; bin++)
+		for (struct gr_free *run = bins[bin].next; run && looks < LOOKS; run = run->next) {
+			size_t length = gr_page_of(run)->pages;
+			if (length < pages)
+				continue;
+			if (!best || length < gr_page_of(best)->pages)
+				best = run;
+			looks++;
+		}
+	return best;
+}
+
+static bool is_owned(const struct gr_page *page, uint16_t owner)
+{
+	const struct gr_page seen = *(const volatile struct gr_page *)page;
+	return seen.kind == GR_PAGE_FREE && seen.owner == owner;
+}
+
+size_t gr_run_merged(uint16_t owner, void **start, size_t pages)
+{
+	char *end = (char *)*start + pages * GR_PAGE;
+	struct gr_page *page = gr_page_of(*start);
+	if ((uint64_t)end & (GR_HEAP_REGION - 1) && is_owned(page + pages, owner))
+		pages += gr_run_unlink((struct gr_free *)end);
+	if (is_owned(page - 1, owner)) {
+		*start = (char *)*start - (uint64_t)page[-1].pages * GR_PAGE;
+		pages += gr_run_unlink(*start);
+	}
+	return pages;
+}
+
+static void link_run(struct gr_heap *heap, void *p, size_t pages)
+{
+	gr_run_link(heap->bin, heap->number + 1, p, pages);
+	heap->free_pages += pages;
 }
 
 static void *use(struct gr_heap *heap, void *p, size_t have, size_t pages)
@@ -61,13 +101,26 @@ static void *use(struct gr_heap *heap, void *p, size_t have, size_t pages)
 	return p;
 }
 
-static struct gr_free *find_run(struct gr_heap *heap, size_t pages)
+// All of them, because only side by side in the pool they become long ones again.
+// INVARIANT(whole-before-exchange): see malloc.c.
+static void put_all(struct gr_heap *heap)
 {
-	for (unsigned bin = bin_of(pages); bin < GR_BINS; bin++)
-		for (struct gr_free *run = heap->bin[bin].next; run; run = run->next)
-			if (gr_page_of(run)->pages >= pages)
-				return run;
-	return NULL;
+	struct gr_free *all = NULL, *run, *next;
+	for (unsigned bin = 0; bin < GR_BINS; bin++)
+		for (run = heap->bin[bin].next; run; run = next) {
+			size_t pages = gr_run_unlink(run);
+			next = run->next;
+			gr_page_of(run)->pages = pages;
+			run->next = all;
+			all = run;
+		}
+	heap->free_pages = 0;
+	struct gr_exchange exchange = {.kind = GR_EXCHANGE_PUT_PAGES, .p = all};
+	gr_heap_exchange(&exchange);
+	for (run = exchange.p; run; run = next) { // nobody took them
+		next = run->next;
+		link_run(heap, run, gr_page_of(run)->pages);
+	}
 }
 
 // ---------------------------------------------------------------- taking
@@ -78,6 +131,8 @@ static void *take_at_top(struct gr_heap *heap, size_t pages, bool *ret_zero)
 	if ((size_t)(heap->end - heap->top) < size) {
 		size_t step = pages > STEP_PAGES ? pages : STEP_PAGES;
 		struct gr_exchange exchange = {.kind = GR_EXCHANGE_GET_PAGES, .count = pages};
+		if (heap->free_pages > KEEP_PAGES) // too short, all of them
+			put_all(heap);
 		gr_heap_exchange(&exchange);
 		if (exchange.p) {
 			*ret_zero = false;
@@ -100,9 +155,11 @@ void *gr_pages_take(struct gr_heap *heap, size_t pages, size_t align_pages, bool
 	size_t want = pages + align_pages - 1;
 	if (want < pages || want > GR_HEAP_REGION / GR_PAGE - TABLE_PAGES)
 		return NULL;
-	struct gr_free *run = find_run(heap, want);
+	struct gr_free *run = gr_run_fitting(heap->bin, want);
 	*ret_zero = false;
-	char *p = run ? use(heap, run, unlink_run(heap, run), want) : take_at_top(heap, want, ret_zero);
+	if (run)
+		heap->free_pages -= gr_page_of(run)->pages;
+	char *p = run ? use(heap, run, gr_run_unlink(run), want) : take_at_top(heap, want, ret_zero);
 	if (!p || align_pages == 1)
 		return p;
 	uint64_t align = align_pages * GR_PAGE;
@@ -117,35 +174,20 @@ void *gr_pages_take(struct gr_heap *heap, size_t pages, size_t align_pages, bool
 }
 
 // ---------------------------------------------------------------- giving back
-static bool is_own(const struct gr_heap *heap, const struct gr_page *page)
+void gr_pages_give(struct gr_heap *heap, void *start, size_t pages)
 {
-	const struct gr_page seen = *(const volatile struct gr_page *)page;
-	return seen.kind == GR_PAGE_FREE && seen.owner == heap->number + 1;
-}
-
-void gr_pages_give(struct gr_heap *heap, void *p, size_t pages)
-{
-	char *start = p, *end = start + pages * GR_PAGE;
-	struct gr_page *page = gr_page_of(p);
+	struct gr_page *page = gr_page_of(start);
 	if (pages >= RETURN_PAGES)
-		GR_RAW(SYS_madvise, p, pages * GR_PAGE, MADV_DONTNEED);
+		GR_RAW(SYS_madvise, start, pages * GR_PAGE, MADV_DONTNEED);
 	page[0] = page[pages - 1] = (struct gr_page){0};
-	if ((uint64_t)end & (GR_HEAP_REGION - 1) && is_own(heap, page + pages))
-		end += unlink_run(heap, (struct gr_free *)end) * GR_PAGE;
-	if (is_own(heap, page - 1)) {
-		start -= (uint64_t)page[-1].pages * GR_PAGE;
-		unlink_run(heap, (struct gr_free *)start);
-	}
-	pages = (end - start) / GR_PAGE;
-	if ((uint8_t *)end == heap->top) {
-		heap->top = (uint8_t *)start;
+	size_t merged = gr_run_merged(heap->number + 1, &start, pages);
+	heap->free_pages -= merged - pages;
+	pages = merged;
+	if ((uint8_t *)start + pages * GR_PAGE == heap->top) {
+		heap->top = start;
 		return;
 	}
-	if (heap->free_pages + pages > KEEP_PAGES) {
-		struct gr_exchange exchange = {.kind = GR_EXCHANGE_PUT_PAGES, .p = start, .count = pages};
-		gr_heap_exchange(&exchange);
-		if (!exchange.p)
-			return;
-	}
 	link_run(heap, start, pages);
+	if (heap->free_pages > KEEP_PAGES)
+		put_all(heap);
 }

@@ -12,40 +12,31 @@
 struct batch { struct gr_block *next; struct batch *below; };
 
 static struct batch *batches[GR_CLASSES];
-static struct gr_free *runs[GR_BINS];
+static struct gr_free runs[GR_BINS];
 static struct gr_lock lock;
-
-static unsigned bin_of(size_t pages)
-{
-	unsigned log = 63 - __builtin_clzll(pages);
-	return log < GR_BINS ? log : GR_BINS - 1;
-}
 
 static void get_pages(struct gr_exchange *exchange)
 {
-	size_t want = exchange->count;
-	exchange->p = NULL;
-	for (unsigned bin = bin_of(want); bin < GR_BINS; bin++)
-		for (struct gr_free **at = &runs[bin]; *at; at = &(*at)->next) {
-			struct gr_free *run = *at;
-			size_t pages = gr_page_of(run)->pages;
-			if (pages < want)
-				continue;
-			*at = run->next;
-			exchange->p = run;
-			exchange->count = pages;
-			return;
-		}
+	char *run = exchange->p = gr_run_fitting(runs, exchange->count);
+	if (!run)
+		return;
+	size_t pages = gr_run_unlink((struct gr_free *)run), rest = pages - exchange->count;
+	if (rest) // stays beside its neighbours; in another heap it would be lost to them
+		gr_run_link(runs, GR_POOL, run + exchange->count * GR_PAGE, rest);
 }
 
-// Nobody owns a run in the pool, so no neighbour merges with it.
+// INVARIANT(owner-only): the pool is an owner like a heap, and what it owns is changed under its lock only. What it gives away
+// it does not own from then on.
 static void put_pages(struct gr_exchange *exchange)
 {
-	struct gr_free *run = exchange->p;
-	unsigned bin = bin_of(exchange->count);
-	*gr_page_of(run) = (struct gr_page){GR_PAGE_FREE, 0, 0, exchange->count};
-	run->next = runs[bin];
-	runs[bin] = run;
+	for (struct gr_free *run = exchange->p, *next; run; run = next) {
+		void *start = run;
+		size_t pages = gr_page_of(run)->pages;
+		next = run->next;
+		gr_page_of(run)->pages = 0;
+		pages = gr_run_merged(GR_POOL, &start, pages);
+		gr_run_link(runs, GR_POOL, start, pages);
+	}
 	exchange->p = NULL;
 }
 
