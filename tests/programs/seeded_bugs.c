@@ -147,7 +147,7 @@ static void *b_then_a(void *arg)
 
 static void deadlock(void)
 {
-	run(4, 2, (void *(*const[])(void *)){a_then_b, b_then_a});
+	run(12, 2, (void *(*const[])(void *)){a_then_b, b_then_a});
 }
 
 // ---------------------------------------------------------------- a pointer that is kept over the end of the lock
