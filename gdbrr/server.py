@@ -15,14 +15,16 @@ import socket
 import stat
 import tempfile
 import termios
-from collections.abc import Callable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.link import Link
 from gdbrr.rsp.live import Session
+from gdbrr.rsp.process.marks import Marks
 from gdbrr.rsp.proxy import Proxy
 from gdbrr.timeline.model import Progress, ThreadView, Timeline
 
@@ -70,9 +72,23 @@ def demo_session(path: Path, trust: bool = False) -> Session:
         timeline=timeline,
         save=save,
         note=lambda: note,
+        marks=Marks(path),
+        facts=lambda: _facts(path, manifest),
         program=str(manifest.get("program", "")),
         crashed=not cut and end.get("kind") == "signal" and end.get("value") in _FAULTS,
     )
+
+
+def _facts(path: Path, manifest: Mapping[str, Any]) -> list[list[str]]:
+    started, end = manifest.get("started"), manifest.get("end", {})
+    values = manifest.get("profile", {}).get("values", {})
+    seed = values.get("seed", {}).get("value")
+    order = str(manifest.get("order", "?")) + (f", seed {seed}" if seed is not None and seed != "" else "")
+    rows = [["demo", str(path)]]
+    if started is not None:
+        rows.append(["recorded", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))])
+    rows.append(["arguments", " ".join(map(repr, manifest.get("argv", [])[1:])) or "none"])
+    return [*rows, ["order", order], ["end", f"{end.get('kind', 'unknown')} {end.get('value', '')}".strip()]]
 
 
 def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:

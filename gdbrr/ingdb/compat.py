@@ -6,11 +6,12 @@ Owns: nothing; GDB owns what it shows.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -58,13 +59,13 @@ def install(command: Command, session: Session) -> None:
                 raise failure(command.name, error) from None
 
         def complete(self, text: str, word: str | None) -> Sequence[str]:
-            return [] if word is None else complete(command, text, word)
+            return [] if word is None else complete(command, text, word, session)
 
     Bound.__doc__ = command.help()
     Bound()
 
 
-def complete(command: Command, text: str, word: str) -> list[str]:
+def complete(command: Command, text: str, word: str, session: Session) -> list[str]:
     """What WORD, the end of TEXT, could become."""
     kind, tail = command.completion(text)
     if kind == "file":
@@ -76,6 +77,10 @@ def complete(command: Command, text: str, word: str) -> list[str]:
         found = ask_completer(_COMPLETERS[kind], tail)
     elif kind == "file":
         found = files(tail)
+    elif kind == "moment":
+        found = ["start", "end", *session.known_marks()]
+    elif kind == "mark":
+        found = session.known_marks()
     else:
         found = kind.split()
     keep = len(text) - len(word)
@@ -218,12 +223,30 @@ def resume() -> str:
     return _until_stop("continue" if backwards else "reverse-continue")
 
 
-def _until_stop(verb: str) -> str:
+@contextlib.contextmanager
+def silence() -> Iterator[int]:
+    """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words."""
+    address = pc()
+    watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
+    watch.silent = True
+    try:
+        yield address
+    finally:
+        watch.delete()
+
+
+def resume_quietly() -> str:
+    """The same, for a stop in silence."""
+    verb = "continue" if str(gdb.parameter("exec-direction")) == "reverse" else "reverse-continue"
+    return _until_stop(f"with suppress-cli-notifications on -- {verb}", to_string=True)
+
+
+def _until_stop(verb: str, to_string: bool = False) -> str:
     """The name of the signal it stopped with, if that was why."""
     stops: list[Any] = []
     gdb.events.stop.connect(stops.append)
     try:
-        gdb.execute(verb)
+        gdb.execute(verb, to_string=to_string)
     finally:
         gdb.events.stop.disconnect(stops.append)
     return str(getattr(stops[-1], "stop_signal", "")) if stops else ""
@@ -265,37 +288,42 @@ def pc() -> int:
     return int(gdb.newest_frame().pc())
 
 
+def memory(addr: int, length: int) -> bytes:
+    """Empty where it cannot be read."""
+    try:
+        return bytes(gdb.selected_inferior().read_memory(addr, length))
+    except gdb.error:
+        return b""
+
+
 def show_frame() -> None:
     if gdb.selected_thread() is not None:
         gdb.execute("frame")
 
 
-@dataclass(frozen=True)
-class Cell:
-    """A piece of the program's memory that an expression named when it was made."""
+def code_of(pc: int) -> str:
+    """`withdraw at bug.c:29`, or what is known of it."""
+    try:
+        sal, block = gdb.find_pc_line(pc), gdb.block_for_pc(pc)
+    except (gdb.error, RuntimeError):
+        return f"{pc:#x}"
+    while block is not None and block.function is None:
+        block = block.superblock
+    name = str(block.function) if block is not None else ""
+    if not name:
+        found = re.match(r"(\S+)(?: \+ \d+)? in section", gdb.execute(f"info symbol {pc:#x}", to_string=True))
+        name = found[1] if found else f"{pc:#x}"
+    if sal.symtab is None or not sal.line:
+        return name
+    return f"{name} at {os.path.basename(sal.symtab.filename)}:{sal.line}"
 
-    text: str
-    addr: int
-    size: int
-    type: Any
 
-    def show(self) -> str:
-        """Its value now."""
-        try:
-            value = gdb.Value(self.addr).cast(self.type.pointer()).dereference()
-            return str(value.format_string(max_elements=8))
-        except gdb.error as error:
-            return f"<{error}>"
-
-
-def cell(text: str) -> Cell:
-    value = gdb.parse_and_eval(text)
-    if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
-        value = value.referenced_value()
-    address = value.address
-    if address is None or value.type.strip_typedefs().code == gdb.TYPE_CODE_FUNC:
-        raise GdbrrError(f"{text} is not an lvalue", hint="name a variable or *ADDRESS, something that is in memory")
-    return Cell(text, int(address), int(value.type.sizeof), value.type)
+def test(condition: str) -> bool:
+    """Whether CONDITION is true here, as for a breakpoint: one that has no value stops as well."""
+    try:
+        return bool(gdb.parse_and_eval(condition))
+    except gdb.error:
+        return True
 
 
 def code_addresses(location: str) -> list[int]:

@@ -149,7 +149,7 @@ class Command:
         return Namespace(**values)
 
     def _options(self, line: words.Line, values: dict[str, Any]) -> None:
-        while not line.done and line.peek().startswith("-") and line.peek() != "-":
+        while not line.done and line.peek().startswith("-") and line.peek() != "-" and not line.peek()[1].isdigit():
             flag = line.word()
             if flag == "--":
                 line.literal = True

@@ -173,9 +173,16 @@ class Session:
         reply = self.require().request("status")
         return dict(reply)
 
-    def move(self, **target: Any) -> bool:
-        """Go to TARGET by GDB's own reverse-continue, so that every front end sees a stop; False if interrupted."""
+    def move(self, quiet: bool = False, **target: Any) -> bool:
+        """Go to TARGET by GDB's own reverse-continue, so that every front end sees a stop; False if interrupted.
+
+        QUIET is for a way through several moments, of which only the last is shown.
+        """
         self._reopen()
+        if quiet:
+            with compat.silence() as address:
+                self.require().request("arm", silence=address, **target)
+                return self._resume(compat.resume_quietly) != "SIGINT"
         self.require().request("arm", **target)
         return self._resume(compat.resume) != "SIGINT"
 
@@ -195,50 +202,6 @@ class Session:
         compat.attach(self._pid)
         return True
 
-    def back_to_change(self, expr: str, count: int) -> None:
-        """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""
-        cell = compat.cell(expr)
-        points = [{"kind": "change", "addr": cell.addr, "length": cell.size}]
-        nothing = f"{expr} does not change{' that often' * (count > 1)} before here"
-        new = cell.show()
-
-        def changed() -> bool:
-            return cell.show() != new
-
-        if count > 1:
-            if not self._search(points, count - 1, changed, nothing):
-                return
-            # What it is now is what the change that is looked for made of it.
-            new = cell.show()
-        if self._search(points, 1, changed, nothing):
-            here = compat.place()
-            compat.write(text.change(expr, cell.show(), new, here.thread, here.name, here.code))
-
-    def back_to_place(self, location: str, count: int) -> None:
-        """Go back to just before the COUNT-th last execution of LOCATION."""
-        addresses = compat.code_addresses(location)
-        points = [{"kind": "exec", "addr": pc, "length": 1} for pc in addresses]
-        nothing = f"{location} is not executed{' that often' * (count > 1)} before here"
-        if self._search(points, count, lambda: compat.pc() in addresses, nothing):
-            self.say_when()
-
-    def _search(self, points: list[dict[str, Any]], count: int, hit: Callable[[], bool], nothing: str) -> bool:
-        """True at a hit, False if the search broke off; without a hit it stays put and the error says NOTHING.
-
-        A search without a hit lands at the start, as reverse-continue does. HIT tells whether that is one, too.
-        """
-        before = self.status()["moment"]
-        if not self.move(points=points, count=count):
-            return False
-        after = self.status()
-        if after["moment"] != after["start"]:
-            return bool(after["moment"] != before)  # where it failed it has not moved, and the server said why
-        if hit():
-            return True
-        if before != after["moment"]:
-            self.move(moment=before)
-        raise GdbrrError(nothing, hint="try: rr-goto start")
-
     def say_when(self) -> None:
         here = compat.place()
         compat.write(text.when(self.status(), here.thread, here.name, here.code))
@@ -253,9 +216,33 @@ class Session:
         self.require().request("save", path=full)
         compat.write(f"saved {path} ({text.size(os.path.getsize(full))}). Try: rr-replay {path}")
 
-    def live(self) -> None:
-        self.require().request("live")
-        self._resume(compat.resume)
+    def live(self, quiet: bool = False) -> None:
+        if quiet:
+            self.move(True, where="live")
+        else:
+            self.require().request("live")
+            self._resume(compat.resume)
+
+    def mark(self, name: str) -> None:
+        marks = self.require().request("marks", add=name)
+        compat.write(f"{name} is tick {marks[name]}. Try: rr-goto {name}")
+
+    def marks(self) -> dict[str, str]:
+        return dict(self.require().request("marks"))
+
+    def known_marks(self) -> list[str]:
+        """For completion, where errors have no place."""
+        try:
+            return [] if self._link is None else list(self.marks())
+        except GdbrrError:
+            return []
+
+    def say_marks(self) -> None:
+        compat.write(text.marks(self.marks()))
+
+    def say_info(self) -> None:
+        compat.write(text.facts(self.require().request("describe")))
+        self.say_when()
 
 
 def shell_operator(args: str) -> str:

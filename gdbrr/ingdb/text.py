@@ -18,6 +18,8 @@ def when(status: Mapping[str, Any], thread: int, name: str, code: str) -> str:
     else:
         share = f" ({100 * tick_of(moment) // ticks}%)" if ticks else ""
         parts = [f"tick {moment} of {ticks}{share}"]
+        if status.get("seconds") is not None:
+            parts.append(f"{status['seconds']:.3f} s")
         if status["epoch"] is not None:
             parts.append(f"epoch {status['epoch']} of {status['epochs']}")
     if thread:
@@ -70,6 +72,19 @@ def epochs(rows: Sequence[Mapping[str, Any]], current: int | None) -> str:
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def marks(rows: Mapping[str, str]) -> str:
+    """One line for each bookmark, in order of time."""
+    if not rows:
+        return "There are no bookmarks. Try: rr-mark NAME"
+    width = max(map(len, rows))
+    return "\n".join(f"{name:<{width}}  tick {moment}" for name, moment in rows.items())
+
+
+def facts(rows: Sequence[Sequence[str]]) -> str:
+    width = max((len(row[0]) for row in rows), default=0)
+    return "\n".join(f"{what + ':':<{width + 1}}  {value}" for what, value in rows)
 
 
 def change(expr: str, old: str, new: str, thread: int, name: str, code: str) -> str:

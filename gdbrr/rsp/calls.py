@@ -6,17 +6,22 @@ Owns: the verbs and the keys of their answers. Moving is no verb: a command arms
 
 from __future__ import annotations
 
+import dataclasses
+import os
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp import bug
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.navigator import Navigator
+from gdbrr.rsp.process import history
 from gdbrr.rsp.reverse import Target, parse_target, resolve
 from gdbrr.timeline.model import Epoch, Interrupted, Moment
 
+HISTORY_SECONDS = 1.0
 ANSWER_SECONDS = 4.0
 """GDB's send_packet gives up after 6."""
 
@@ -46,6 +51,7 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "recording": navigator.live is not None,
         "finished": navigator.finished,
         "note": _note(navigator),
+        "born": navigator.born,
         "thread": navigator.thread,
     }
     if navigator.timeline is None:
@@ -66,6 +72,8 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "start": str(span.start),
         "end": str(span.end),
         "ticks": span.end.tick,
+        "started": navigator.timeline.started,
+        "seconds": navigator.timeline.seconds(moment.tick),
         "epoch": epoch_of(span.epochs, moment),
         "epochs": len(span.epochs),
         "approximate": approximate,
@@ -101,15 +109,79 @@ def _epoch(epoch: Epoch) -> dict[str, Any]:
 
 def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
     """What cannot be reached is refused here, where a command can say so, and not by the `bc` behind it."""
-    target = parse_target(body)
-    if target.live:
-        return _live(navigator, link, body)
-    if navigator.timeline is not None and not target.points:
+    if "mark" in body:
+        target = Target(moment=navigator.session.marks.find(str(body["mark"])))
+    else:
+        target = parse_target(body)
+    target = dataclasses.replace(target, silence=int(body.get("silence", 0)))
+    if target.live and navigator.live is None:
+        raise GdbrrError("nothing is being recorded", hint="try: rr-start")
+    if navigator.timeline is not None and not target.points and not target.live:
         resolve(target, navigator.span(), navigator.moment_known() or navigator.span().end)
     elif navigator.timeline is None and not navigator.recording:
         raise GdbrrError("there is nothing to go back in", hint="try: rr-replay FILE")
     navigator.armed = target
     return {"armed": True}
+
+
+def _history(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
+    """Some changes of the first point before a moment, newest first, as many as there is time for.
+
+    "late" says that there was none for even one: then the search has to be a move, which may take its time.
+    """
+    target = parse_target(body)
+    if navigator.timeline is None or not target.points:
+        raise GdbrrError("there is no past yet", hint="go back first, by rr-back")
+    timeline, before = navigator.timeline, Moment.parse(str(body["before"]))
+    deadline = time.monotonic() + HISTORY_SECONDS
+    rows: list[dict[str, Any]] = []
+    meter = Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS)
+    late = False
+    while len(rows) < target.count and time.monotonic() < deadline:
+        try:
+            row = history.changes(timeline, target.points, before, meter, target.birth)
+        except Interrupted:
+            late = not rows
+            break
+        rows.append(row)
+        if "moment" not in row or row["moved"]:
+            break
+        before = Moment.parse(row["moment"])
+    return {"rows": rows, "late": late}
+
+
+def _marks(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, str]:
+    marks = navigator.session.marks
+    if "add" in body:
+        if navigator.recording:
+            moment = Moment(navigator.session.live.ticks if navigator.session.live is not None else 0)
+        else:
+            moment = navigator.moment(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
+        marks.add(str(body["add"]), moment)
+    if "remove" in body:
+        marks.remove(str(body["remove"]))
+    return {name: str(moment) for name, moment in sorted(marks.all().items(), key=_by_time)}
+
+
+def _by_time(row: tuple[str, Moment]) -> tuple[int, str]:
+    return row[1].tick, row[0]
+
+
+def _describe(navigator: Navigator, link: Link, body: dict[str, Any]) -> list[list[str]]:
+    """What `info gdbrr` shows beyond where one is: (what, text)."""
+    session, timeline = navigator.session, navigator.timeline
+    rows = [["program", session.program]]
+    rows += [["recorded process", str(session.live.pid)]] if session.live is not None else []
+    if timeline is not None:
+        last = timeline.seconds(timeline.end.tick)
+        rows.append(["time", f"{timeline.end.tick} ticks" + (f", {last:.3f} s" if last is not None else "")])
+        rows.append(["epochs", str(len(timeline.epochs))])
+    if navigator.current is not None:
+        rows.append(["leaf" if navigator.current.leaf is not None else "process", str(navigator.current.pid)])
+        rows.append(["threads", str(len(navigator.current.tids()))])
+    rows.append(["bookmarks", ", ".join(sorted(session.marks.all())) or "none"])
+    rows.append(["server", str(os.getpid())])
+    return [*session.facts(), *rows]
 
 
 def _live(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
@@ -126,6 +198,7 @@ def _save(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, A
     if navigator.session.save is None:
         raise GdbrrError("this demo is a file already", hint="copy that")
     navigator.session.save(path)
+    navigator.session.marks.copy_beside(Path(path))
     return {"path": path}
 
 
@@ -139,7 +212,10 @@ _VERBS: dict[str, Callable[[Navigator, Link, dict[str, Any]], Any]] = {
     "status": _status,
     "epochs": _epochs,
     "arm": _arm,
+    "describe": _describe,
     "live": _live,
+    "history": _history,
+    "marks": _marks,
     "save": _save,
     "open": _open,
 }

@@ -7,9 +7,10 @@ Owns: the Live protocol, which gdbrr.server implements and tests fake; what a se
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
+from gdbrr.rsp.process.marks import Marks
 from gdbrr.rsp.request import Action
 from gdbrr.timeline.model import Progress, ThreadView, Timeline
 
@@ -88,6 +89,9 @@ class Session:
     note: Note | None = None
     """What a user must know at every look at the time: why the recording ended where that was not the program's own
     doing; of a demo, that it could not be kept to its end, or which of its inputs changed."""
+    marks: Marks = field(default_factory=Marks)
+    facts: Callable[[], list[list[str]]] = list
+    """What `info gdbrr` shows of the demo or the recording."""
     program: str = ""
     crashed: bool = False
     """The recording ended in a fatal signal that the program brought on itself."""

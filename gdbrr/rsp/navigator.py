@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
 from gdbrr.rsp.live import Session, resume_words
+from gdbrr.rsp.process import history
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.landing import Landing, Say
 from gdbrr.rsp.request import Action
@@ -30,6 +31,8 @@ class Navigator(Landing):
         super().__init__(session, pool, told, wait, say)
         self.points = PointTable()
         self.armed: Target | None = None
+        self.born = False
+        """The last search ended where the frame begins that it was about."""
         self.finished = False
         """The live process has ended; its recording can be opened."""
         self._live_stop = Stop()
@@ -75,7 +78,7 @@ class Navigator(Landing):
 
     def span(self) -> Span:
         timeline = self._timeline()
-        return Span(timeline.start, timeline.end, timeline.epochs)
+        return Span(timeline.start, timeline.end, timeline.epochs, timeline)
 
     def stop_now(self) -> Stop:
         """Where it stands, for a GDB that asks. GDB 13.1 announces this one where the last stop of the session before
@@ -190,19 +193,30 @@ class Navigator(Landing):
     def reverse_continue(self, progress: Progress | None = None) -> Stop:
         """To the target a command armed, or to the last breakpoint or watchpoint hit before now."""
         target, self.armed = self.armed, None
+        self.born = False
         self.undo(progress)
-        if target is not None and target.live:
+        if target is None:
+            self._leave_live(progress)
+            hit = self._search(self.points.for_search(), 1, progress)
+            if hit is None:
+                return self._begin(progress)
+            self.land(hit.moment, progress, hit.thread)
+            return self.here(SIGNAL_TRAP, self.points.reasons(hit))
+        stop = self._reverse_to(target, progress)
+        return self.here(SIGNAL_TRAP, (("awatch", f"{target.silence:x}"),)) if target.silence else stop
+
+    def _reverse_to(self, target: Target, progress: Progress | None) -> Stop:
+        if target.live:
             return self._return_live()
         self._leave_live(progress)
-        if target is not None and not target.points:
+        if not target.points:
             return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
-        points = list(target.points) if target is not None else self.points.for_search()
-        hit = self._search(points, target.count if target is not None else 1, progress)
+        hit = self._search(target.points, target.count, progress, target.birth)
         if hit is None:
             return self._begin(progress)
         self.land(hit.moment, progress, hit.thread)
-        reasons = self.points.reasons(hit)
-        return self.here(SIGNAL_TRAP if reasons or target is None else SIGNAL_NONE, reasons)
+        # A breakpoint or watchpoint of the user's at the same place may have a condition: GDB would go on by itself.
+        return self.here(SIGNAL_NONE)
 
     def reverse_step(self, thread: int, progress: Progress | None = None) -> Stop:
         """One instruction or operation back in THREAD, or in the thread of the last stop (0)."""
@@ -221,17 +235,20 @@ class Navigator(Landing):
 
     def _now_for(self, target: Target, progress: Progress | None) -> Moment:
         """Finding the moment costs a replay of the segment; only a relative target needs it."""
-        return self.moment(progress) if target.epochs_back is not None else self._timeline().start
+        relative = target.epochs_back is not None or target.later is not None
+        return self.moment(progress) if relative else self._timeline().start
 
-    def _search(self, points: Sequence[Point], count: int, progress: Progress | None) -> Hit | None:
+    def _search(
+        self, points: Sequence[Point], count: int, progress: Progress | None, birth: tuple[int, int] | None = None
+    ) -> Hit | None:
         if not points:
             return None
         hit = None
         before = self.moment(progress)
         for _ in range(count):
-            hit = self._timeline().last_hit(points, before, progress)
-            if hit is None:
-                return None
+            hit, self.born = history.last(self._timeline(), points, before, progress, birth)
+            if hit is None or self.born:
+                return hit
             before = hit.moment
         return hit
 

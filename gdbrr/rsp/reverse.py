@@ -11,10 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind
+from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind, Timeline
 
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 """The digit of Z and z packets."""
+
+WIDEST = 4096
+"""Bytes of one watched place: each 8 of them take a debug register, and four of those a pass over the recording."""
 
 HARDWARE_SLOTS = 4
 """Debug registers of an x86 thread."""
@@ -74,26 +77,42 @@ class PointTable:
             if point.kind is PointKind.EXEC:
                 if addr == point.addr and kind in (SOFTWARE, HARDWARE):
                     return (("swbreak" if kind == SOFTWARE else "hwbreak", ""),)
-            elif (addr, length) == (point.addr, point.length) and kind >= WATCH:
+            elif addr <= point.addr < addr + length and kind >= WATCH:
                 name = {WATCH: "watch", READ_WATCH: "rwatch", ACCESS_WATCH: "awatch"}[kind]
                 return ((name, f"{addr:x}"),)
         return ()
 
 
 def slots(held: Held) -> int:
-    """Debug registers that a breakpoint takes: a region is cut into aligned pieces of 1, 2, 4 and 8 bytes."""
+    """Debug registers that a breakpoint takes."""
     kind, addr, length = held
-    if kind == SOFTWARE:
-        return 0
-    if kind == HARDWARE:
-        return 1
-    count = 0
-    if length > 8 * (HARDWARE_SLOTS + 1):
-        return length // 8
+    return 0 if kind == SOFTWARE else 1 if kind == HARDWARE else len(pieces(addr, length))
+
+
+def pieces(addr: int, length: int) -> list[tuple[int, int]]:
+    """A region as (address, length) of what a debug register can watch: aligned, of 1, 2, 4 or 8 bytes."""
+    found = []
     while length > 0:
         size = next(size for size in (8, 4, 2, 1) if size <= length and addr % size == 0)
-        addr, length, count = addr + size, length - size, count + 1
-    return count
+        found.append((addr, size))
+        addr, length = addr + size, length - size
+    return found
+
+
+def split(points: Sequence[Point]) -> list[Point]:
+    """The same places as points that a debug register can watch."""
+    found: list[Point] = []
+    for point in points:
+        if point.kind is PointKind.EXEC:
+            found.append(point)
+        elif point.length > WIDEST:
+            raise GdbrrError(
+                f"{point.length} bytes at {point.addr:#x} are too many to watch: {WIDEST} are possible",
+                hint="watch a part of it",
+            )
+        else:
+            found += [Point(point.kind, addr, length) for addr, length in pieces(point.addr, point.length)]
+    return found
 
 
 @dataclass(frozen=True)
@@ -103,6 +122,7 @@ class Span:
     start: Moment
     end: Moment
     epochs: Sequence[Epoch]
+    clock: Timeline | None = None
 
 
 @dataclass(frozen=True)
@@ -113,11 +133,22 @@ class Target:
     epoch: int | None = None
     epochs_back: int | None = None
     percent: float | None = None
+    seconds: float | None = None
+    """Since the start of the recording."""
+    later: float | None = None
+    """Seconds from now, below 0 for earlier."""
+    at: float | None = None
+    """Unix time."""
     start: bool = False
     end: bool = False
     live: bool = False
     points: tuple[Point, ...] = ()
     count: int = 1
+    silence: int = 0
+    """GDB is to be told of an access to this address, which it has a silent watchpoint for; 0: it is to say that it
+    stopped."""
+    birth: tuple[int, int] | None = None
+    """pc and stack pointer at which a search for the points ends: where the frame that they belong to begins."""
 
 
 def parse_target(body: dict[str, Any]) -> Target:
@@ -131,11 +162,22 @@ def parse_target(body: dict[str, Any]) -> Target:
             return Target(epochs_back=_at_least(1, int(body["epochs_back"]), "epochs_back"))
         if "percent" in body:
             return Target(percent=float(body["percent"]))
+        if "seconds" in body:
+            return Target(seconds=float(body["seconds"]))
+        if "later" in body:
+            return Target(later=float(body["later"]))
+        if "at" in body:
+            return Target(at=float(body["at"]))
         if "where" in body:
             return {"start": Target(start=True), "end": Target(end=True), "live": Target(live=True)}[body["where"]]
         if body.get("points"):
             points = tuple(_point(item) for item in body["points"])
-            return Target(points=points, count=_at_least(1, int(body.get("count", 1)), "count"))
+            birth = body.get("birth")
+            return Target(
+                points=points,
+                count=_at_least(1, int(body.get("count", 1)), "count"),
+                birth=None if birth is None else (int(birth["pc"]), int(birth["sp"])),
+            )
     except (KeyError, TypeError, ValueError) as error:
         raise GdbrrError(f"that is no target: {body}", hint=f"what is wrong: {error!r}") from None
     raise GdbrrError(f"that is no target: {body}", hint="name a moment, epoch, epochs_back, percent, where or points")
@@ -161,7 +203,29 @@ def resolve(target: Target, span: Span, now: Moment) -> Moment:
         if target.percent == 100:
             return span.end
         return Moment(span.start.tick + int((span.end.tick - span.start.tick) * target.percent / 100))
+    if target.seconds is not None or target.later is not None or target.at is not None:
+        return Moment(_tick_at(target, span, now))
     return span.end if target.end else span.start
+
+
+def _tick_at(target: Target, span: Span, now: Moment) -> int:
+    here = span.clock.seconds(now.tick) if span.clock is not None else None
+    last = span.clock.seconds(span.end.tick) if span.clock is not None else None
+    if span.clock is None or here is None or last is None:
+        raise GdbrrError("this demo does not tell times", hint="go by ticks or percent")
+    if target.at is not None:
+        if span.clock.started is None:
+            raise GdbrrError("this demo does not tell when it was recorded", hint="try: rr-goto 1.5s")
+        seconds = target.at - span.clock.started
+    else:
+        seconds = target.seconds if target.seconds is not None else here + (target.later or 0.0)
+    if target.later is None and not 0 <= seconds <= last:
+        raise GdbrrError(f"{seconds:.3f} s is not in this demo", hint=f"it goes from 0 to {last:.3f} s")
+    tick = min(span.clock.tick_at(max(seconds, 0.0)), span.end.tick)
+    if target.later is not None and seconds > here:
+        # Ticks between two known times have the earlier one; whoever wants to go on shall not stay.
+        return max(tick, min(now.tick + 1, span.end.tick))
+    return tick if target.later is None or target.later >= 0 else min(tick, now.tick)
 
 
 def epoch_before(span: Span, now: Moment, count: int) -> Moment:

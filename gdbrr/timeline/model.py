@@ -174,4 +174,17 @@ class Timeline(Protocol):
         """The moment of a thread that was stopped with these registers, as_recorded, in the segment of `tick`."""
         ...
 
+    def seconds(self, tick: int) -> float | None:
+        """When TICK happened, in seconds since the start of the recording; None where that does not tell."""
+        ...
+
+    def tick_at(self, seconds: float) -> int:
+        """The first tick that is known to have happened at SECONDS or later."""
+        ...
+
+    @property
+    def started(self) -> float | None:
+        """The start of the recording as Unix time."""
+        ...
+
     def close(self) -> None: ...

@@ -19,6 +19,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
 from gdbrr.timeline.checkpoints import Checkpoints
+from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
 from gdbrr.timeline.hits import check_points
 from gdbrr.timeline.leaf import DemoLeaf
@@ -121,6 +122,17 @@ class DemoTimeline:
         last = self._order.ticks
         rows = [row for row in self.demo.epochs if row.start < max(last, 1)]
         return [Epoch(row.index, row.start, min(row.end, last), row.bytes, row.time) for row in rows]
+
+    def seconds(self, tick: int) -> float | None:
+        return Clock(self.demo, self._order.ticks).seconds(tick)
+
+    def tick_at(self, seconds: float) -> int:
+        return Clock(self.demo, self._order.ticks).tick_at(seconds)
+
+    @property
+    def started(self) -> float | None:
+        started = self.demo.manifest.get("started")
+        return None if started is None else float(started)
 
     @property
     def checkpoints(self) -> Sequence[int]:

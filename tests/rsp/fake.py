@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import fcntl
+import math
 import mmap
 import os
 import signal
@@ -296,6 +297,14 @@ class FakeTimeline:
             if row[:2] == (tick, thread) and row[3][:17] == wanted:
                 return moment
         raise GdbrrError(f"no moment of thread {thread} in tick {tick} has these registers", hint=f"{regs}")
+
+    started = 1_000_000.0
+
+    def seconds(self, tick: int) -> float:
+        return tick * 0.5
+
+    def tick_at(self, seconds: float) -> int:
+        return min(math.ceil(seconds / 0.5), len(ORDER))
 
     def close(self) -> None:
         for leaf in list(self.leaves):

@@ -53,7 +53,8 @@ def test_declaring_needs_no_gdb() -> None:
 
 def test_commands_are_the_contract() -> None:
     assert [each.name for each in commands()] == [
-        "rr-start", "rr-replay", "rr-back", "rr-goto", "rr-when", "rr-epochs", "rr-save", "rr-live",
+        "rr-start", "rr-replay", "rr-back", "rr-history", "rr-goto", "rr-mark", "rr-when", "rr-epochs", "info gdbrr",
+        "rr-save", "rr-live",
     ]  # fmt: skip
 
 
@@ -106,6 +107,8 @@ def test_help_explains_every_argument_and_fits_a_terminal() -> None:
 
 # ---------------------------------------------------------------- parsing
 
+PLAIN: dict[str, Any] = {"p": None, "set": [], "order": None, "seed": None}
+
 
 @pytest.mark.parametrize(
     ("line", "expected"),
@@ -122,14 +125,22 @@ def test_help_explains_every_argument_and_fits_a_terminal() -> None:
         ("rr-replay x.demo --trust", {"demo": "x.demo", "trust": True}),
         ("rr-goto 120", {"moment": {"moment": "120"}}),
         ("rr-goto 120:0x401136#2", {"moment": {"moment": "120:0x401136#2"}}),
+        ("rr-goto +3s", {"moment": {"later": 3.0}}),
+        ("rr-goto -250ms", {"moment": {"later": -0.25}}),
+        ("rr-goto 1.5s", {"moment": {"seconds": 1.5}}),
+        ("rr-goto 14:03:05.5", {"moment": {"date": "14:03:05.5"}}),
+        ("rr-goto before-it", {"moment": {"mark": "before-it"}}),
+        ("rr-mark -d x", {"d": True, "name": "x"}),
+        ("rr-history -n 3 --csv a + b", {"n": 3, "csv": True, "json": False, "expr": "a + b"}),
         ("rr-goto start", {"moment": {"where": "start"}}),
         ("rr-goto end", {"moment": {"where": "end"}}),
         ("rr-goto 12.5%", {"moment": {"percent": 12.5}}),
         ("rr-goto e12", {"moment": {"epoch": 12}}),
-        ("rr-start", {"p": None, "set": [], "arg": ""}),
-        ("rr-start --set a=b -p full --set c=d", {"p": "full", "set": ["a=b", "c=d"], "arg": ""}),
-        ("rr-start -- -v 'x y' $HOME", {"p": None, "set": [], "arg": "-v 'x y' $HOME"}),
-        ("rr-start x -p y", {"p": None, "set": [], "arg": "x -p y"}),
+        ("rr-start", {**PLAIN, "arg": ""}),
+        ("rr-start --set a=b -p full --set c=d", {**PLAIN, "p": "full", "set": ["a=b", "c=d"], "arg": ""}),
+        ("rr-start --order pct --seed 7 x", {**PLAIN, "order": "pct", "seed": "7", "arg": "x"}),
+        ("rr-start -- -v 'x y' $HOME", {**PLAIN, "arg": "-v 'x y' $HOME"}),
+        ("rr-start x -p y", {**PLAIN, "arg": "x -p y"}),
         ("rr-when", {}),
     ],
 )
@@ -149,8 +160,8 @@ def test_parse(line: str, expected: dict[str, Any]) -> None:
         ("rr-replay 'a", "a quote ' is not closed. End the word with '"),
         ("rr-when now", "'now' is too much. Try: help rr-when"),
         ("rr-goto 101%", "101% is behind the end. Try: rr-goto end"),
-        ("rr-goto yesterday", "'yesterday' is no moment. Try: rr-goto 120, start, end, 50% or e3"),
-        ("rr-goto 12:34#5", "'12:34#5' is no moment. Try: rr-goto 120, start, end, 50% or e3"),
+        ("rr-goto 3h", "'3h' is no moment. Try: rr-goto 120, start, end, 50%, +3s or e3"),
+        ("rr-goto 12:34#5", "'12:34#5' is no moment. Try: rr-goto 120, start, end, 50%, +3s or e3"),
     ],
 )
 def test_errors_name_the_argument_and_a_way_out(line: str, said: str) -> None:
@@ -224,7 +235,7 @@ def test_words(text: str, expected: list[str]) -> None:
         ("rr-replay ", ("file", "")),
         ("rr-replay a b", ("", "b")),
         ("rr-replay --trust cra", ("file", "cra")),
-        ("rr-goto e", ("start end", "e")),
+        ("rr-goto e", ("moment", "e")),
         ("rr-start -p x --set ", ("", "")),
         ("rr-start one tw", ("file", "one tw")),
         ("rr-start -- -x", ("file", "-x")),

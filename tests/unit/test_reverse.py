@@ -57,7 +57,7 @@ def test_a_hit_is_reported_for_the_breakpoint_gdb_has() -> None:
 def test_a_hit_of_a_command_is_no_breakpoint_of_gdb() -> None:
     points = table((SOFTWARE, 0x10, 1), (WATCH, 0x404040, 8))
     assert points.reasons(hit(PointKind.EXEC, 0x11)) == ()
-    assert points.reasons(hit(PointKind.CHANGE, 0x404040, 4)) == ()
+    assert points.reasons(hit(PointKind.CHANGE, 0x404048, 4)) == ()
 
 
 @pytest.mark.parametrize(

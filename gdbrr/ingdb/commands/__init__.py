@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 
-ORDER = ("start", "replay", "back", "goto", "when", "epochs", "save", "live")
+ORDER = ("start", "replay", "back", "history", "goto", "mark", "when", "epochs", "info", "save", "live")
 
 for _name in ORDER:
     importlib.import_module(f"{__name__}.{_name}")

@@ -15,11 +15,16 @@ if TYPE_CHECKING:
     from gdbrr.ingdb.session import Session
 
 
+ORDERS = "parallel serial random pct"
+
+
 @rr_command(
     "rr-start",
     args=(
         option("-p", "PROFILE", "what to record: a profile's name or file; `gdbrr profiles` lists them"),
         option("--set", "CLASS=MODE", "record, native or ignore for one class of system calls", many=True),
+        option("--order", "ORDER", "how threads run: parallel, serial, random or pct", complete=ORDERS),
+        option("--seed", "N", "what random and pct draw from; the same one, the same order"),
         arg("ARG", str, "", "the program's arguments; without any, those of `set args`", rest=True, complete="file"),
     ),
     opens=True,
@@ -36,8 +41,11 @@ def rr_start(session: Session, args: Namespace) -> None:
     Examples:
       rr-start
       rr-start --set time=native -- input.txt -v
+      rr-start --order random --seed 7
     """
     options = ["-p", args.p] if args.p else []
     for each in args.set:
         options += ["--set", each]
+    options += ["--order", args.order] if args.order else []
+    options += ["--seed", args.seed] if args.seed else []
     session.start(options, args.arg)

@@ -1,0 +1,73 @@
+"""rr-history: every change of an expression.
+
+Runs in: GDB's Python. May call: the session it is given.
+Owns: the forms in which changes are listed.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from argparse import Namespace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from gdbrr.ingdb.registry import arg, count, option, rr_command, switch
+
+if TYPE_CHECKING:
+    from gdbrr.ingdb.search import Change
+    from gdbrr.ingdb.session import Session
+
+COLUMNS = ("value", "before", "moment", "thread", "code")
+
+
+@rr_command(
+    "rr-history",
+    args=(
+        option("-n", "N", "no more than N changes", parse=count),
+        switch("--csv", "as lines of comma-separated values, with a line of names"),
+        switch("--json", "one JSON object a line"),
+        arg("EXPR", help="what to look at, as for `watch`", rest=True, complete="expression"),
+    ),
+    kind="status",
+)
+def rr_history(session: Session, args: Namespace) -> None:
+    """List every change of an expression before here, newest first.
+
+    Each line shows the value, what it was before, the moment (for rr-goto), the thread that made the change by
+    its id, and the function and line. Where a pointer in EXPR changes, what it points to is looked for anew; a
+    local is followed to where its function was called. Ctrl-C ends the list.
+
+    Examples:
+      rr-history account->balance
+      rr-history -n 5 --csv head->next
+    """
+    from gdbrr.ingdb import compat, search
+
+    found = False
+    for change in islice(search.history(session, args.expr), args.n):
+        if args.csv and not found:
+            compat.write(csv_line(COLUMNS))
+        found = True
+        if args.json:
+            compat.write(json.dumps(dict(zip(COLUMNS, values(change), strict=True))))
+        else:
+            compat.write(csv_line(values(change)) if args.csv else line(change))
+    if not found and not args.json and not args.csv:
+        compat.write(f"{args.expr} does not change before here.")
+
+
+def values(change: Change) -> tuple[str | int, ...]:
+    return change.new, change.old, change.moment, change.thread, change.code
+
+
+def line(change: Change) -> str:
+    """`-30 (was 20)  tick 120:0x401136#2  thread 7002  withdraw at account.c:41`."""
+    return f"{change.new} (was {change.old})  tick {change.moment}  thread {change.thread}  {change.code}"
+
+
+def csv_line(row: tuple[str | int, ...]) -> str:
+    out = io.StringIO()
+    csv.writer(out, lineterminator="").writerow(row)
+    return out.getvalue()

@@ -1,0 +1,198 @@
+"""Going back to a change of an expression or to a place in the code, and the list of all changes.
+
+Runs in: GDB's Python. May call: gdb, through gdbrr.ingdb.compat and watch.
+Owns: the way through several moments to one that is shown, and the way back from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from gdbrr.errors import GdbrrError
+from gdbrr.ingdb import compat, text
+from gdbrr.ingdb.watch import Watch
+
+if TYPE_CHECKING:
+    from gdbrr.ingdb.session import Session
+
+_AT_ONCE = 100
+
+
+class _Interrupted(Exception):
+    """The user broke a search off; it stands where it came to."""
+
+
+def back_to_change(session: Session, expr: str, count: int) -> None:
+    """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""
+    watch = Watch(expr)
+    often = " that often" * (count > 1)
+    origin = session.status()["moment"]
+    # One place in memory and one change: the stop of the search is the one to show.
+    quiet = count > 1 or not watch.plain or watch.frame is not None
+    new = watch.show()
+    if count > 1 and watch.plain:
+        # All but one at once: what it is then is what the change that is looked for made of it.
+        skipped = {**watch.target(), "count": count - 1}
+        count = 1
+    else:
+        skipped = {}
+    while True:
+        try:
+            found = _step(session, skipped or watch.target(), lambda: watch.show() != new, quiet)  # noqa: B023
+        except _Interrupted:
+            return
+        if found and skipped:
+            skipped, new = {}, watch.show()
+            continue
+        if not found:
+            _return_to(session, origin, quiet)
+            if found is None:
+                hint = f"try: rr-back -w {watch.anywhere()}"
+                raise GdbrrError(f"{expr} does not change{often} before here in this call", hint)
+            raise GdbrrError(f"{expr} does not change{often} before here", hint="try: rr-goto start")
+        resolved = watch.resolve()
+        old = watch.show()
+        if old != new or watch.plain:
+            count -= 1
+        if not count:
+            break
+        if not resolved:
+            _return_to(session, origin, quiet)
+            raise GdbrrError(f"{expr} has no value before here", hint="try a part of it")
+        new = old
+    here = compat.place()
+    if quiet:
+        compat.show_frame()
+    compat.write(text.change(expr, old, new, here.thread, here.name, here.code))
+
+
+def back_to_place(session: Session, location: str, count: int) -> None:
+    """Go back to just before the COUNT-th last execution of LOCATION, which may end in `if CONDITION`."""
+    place, condition = split_condition(location)
+    addresses = compat.code_addresses(place)
+    points = [{"kind": "exec", "addr": pc, "length": 1} for pc in addresses]
+    origin = session.status()["moment"]
+    left = count
+    while left:
+        asked = 1 if condition else left
+        try:
+            found = _step(
+                session, {"points": points, "count": asked}, lambda: compat.pc() in addresses, bool(condition)
+            )
+        except _Interrupted:
+            return
+        if not found:
+            _return_to(session, origin, bool(condition))
+            often = " that often" * (count > 1)
+            raise GdbrrError(f"{location} is not executed{often} before here", hint="try: rr-goto start")
+        if not condition or compat.test(condition):
+            left -= asked
+    if condition:
+        compat.show_frame()
+    session.say_when()
+
+
+def split_condition(location: str) -> tuple[str, str]:
+    """`withdraw if amount > 3` as `break` reads it."""
+    head, word, condition = f" {location} ".partition(" if ")
+    if not word and "if(" in location.replace(" ", ""):
+        head, _, condition = location.partition("if")
+    place = head.strip()
+    if word and (not place or not condition.strip()):
+        raise GdbrrError(f"{location!r} lacks a place or a condition", hint="try: rr-back -b withdraw if amount > 3")
+    return place, condition.strip()
+
+
+def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], quiet: bool) -> bool | None:
+    """True at a hit; False where there is none, at the start; None where the frame begins that TARGET is about.
+
+    A search without a hit lands at the start, as reverse-continue does. HIT tells whether that is one, too.
+    """
+    before = session.status()["moment"]
+    if not session.move(quiet, **{"count": 1, **target}):
+        raise _Interrupted
+    after = session.status()
+    if after.get("born"):
+        return None
+    if after["moment"] != after["start"]:
+        if after["moment"] == before:  # it failed, and the server said why
+            raise _Interrupted
+        return True
+    return hit()
+
+
+def _return_to(session: Session, moment: str, quiet: bool) -> None:
+    if session.status()["moment"] != moment:
+        session.move(quiet, moment=moment)
+
+
+# ---------------------------------------------------------------- all changes
+
+
+@dataclass(frozen=True)
+class Change:
+    moment: str
+    thread: int
+    code: str
+    old: str
+    new: str
+
+
+def history(session: Session, expr: str) -> Iterator[Change]:
+    """Every change of EXPR before here, newest first. Behind it GDB stands where it stood."""
+    watch = Watch(expr)
+    was_live = bool(session.status()["live"])
+    if was_live:
+        session.move(True, where="end")
+    origin = str(session.status()["moment"])
+    try:
+        yield from _changes(session, watch, origin)
+    finally:
+        if was_live:
+            session.live(quiet=True)
+        else:
+            _return_to(session, origin, True)
+
+
+def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
+    new = watch.show()
+    while True:
+        reply = session.require().request("history", before=before, count=_AT_ONCE, **watch.target())
+        if reply["late"]:
+            searched = _searched(session, watch, before, new)
+            if searched is None:
+                return
+            reply["rows"] = [searched]
+        for row in reply["rows"]:
+            if "moment" not in row:
+                return
+            moment = str(row["moment"])
+            if watch.plain:
+                old = watch.show_bytes(bytes.fromhex(row["old"]))
+            else:
+                _return_to(session, moment, True)
+                if not watch.resolve():
+                    return
+                old = watch.show()
+            if old != new:
+                yield Change(moment, int(row["thread"]), compat.code_of(int(row["pc"])), old, new)
+            before, new = moment, old
+
+
+def _searched(session: Session, watch: Watch, before: str, new: str) -> dict[str, Any] | None:
+    """The same as a move, which takes as long as it takes, with progress."""
+    _return_to(session, before, True)
+    try:
+        if not _step(session, watch.target(), lambda: watch.show() != new, True):
+            return None
+    except _Interrupted:
+        return None
+    status = session.status()
+    return {
+        "moment": status["moment"],
+        "thread": status["thread"],
+        "pc": compat.pc(),
+        "old": compat.memory(watch.cells[0].addr, watch.cells[0].size).hex(),
+    }

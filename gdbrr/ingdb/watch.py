@@ -1,0 +1,220 @@
+"""What `rr-back -w` and `rr-history` look at: an expression, the memory it depends on, and the frame it belongs to.
+
+Runs in: GDB's Python. May call: gdb, through gdbrr.ingdb.compat.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from gdbrr.errors import GdbrrError
+from gdbrr.ingdb import lvalues
+from gdbrr.ingdb.compat import gdb
+
+_ELEMENTS = 8
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A piece of memory that an expression depends on."""
+
+    addr: int
+    size: int
+
+    def point(self) -> dict[str, Any]:
+        return {"kind": "change", "addr": self.addr, "length": self.size}
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The call that an expression's locals belong to: its frame's address in GDB, and where its function begins."""
+
+    address: int
+    pc: int
+
+    def birth(self) -> dict[str, int]:
+        return {"pc": self.pc, "sp": self.address - 8}
+
+
+class Watch:
+    """An expression as it is now; `resolve` again after a move, because a pointer in it may have changed."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.parts = lvalues.parts(text, is_type)
+        self.frame = _frame_of(text)
+        self.cells: list[Cell] = []
+        self.type: Any = None
+        """Of the whole expression where that is a place in memory, which is the first cell then."""
+        self.resolve()
+
+    def resolve(self) -> bool:
+        """Find the memory again; False where the expression has no value here."""
+        try:
+            with_frame(self.frame, self._resolve)
+        except gdb.error:
+            if self.cells:
+                return False
+            raise
+        return True
+
+    def _resolve(self) -> None:
+        cells: list[Cell] = []
+        value = gdb.parse_and_eval(self.text)
+        whole = _place(value, True)
+        self.type = None
+        if whole is not None:
+            self.type = _referenced(value).type
+            cells.append(whole)
+        for part in self.parts[1:]:
+            try:
+                cell = _place(gdb.parse_and_eval(part), False)
+            except gdb.error:
+                continue  # a name that is none by itself
+            if cell is not None and cell not in cells:
+                cells.append(cell)
+        if not cells:
+            raise GdbrrError(
+                f"{self.text} is not an lvalue", hint="name a variable or *ADDRESS, something that is in memory"
+            )
+        self.cells = cells
+
+    @property
+    def plain(self) -> bool:
+        """It is one place, whose contents are its value, in whatever frame one stands."""
+        return self.type is not None and len(self.cells) == 1
+
+    def points(self) -> list[dict[str, Any]]:
+        return [cell.point() for cell in self.cells]
+
+    def target(self) -> dict[str, Any]:
+        """What to search for."""
+        target: dict[str, Any] = {"points": self.points()}
+        if self.frame is not None:
+            target["birth"] = self.frame.birth()
+        return target
+
+    def address(self) -> str:
+        """What names the same memory in any frame."""
+        return f"({self.type} *){self.cells[0].addr:#x}" if self.type is not None else "ADDRESS"
+
+    def anywhere(self) -> str:
+        """What names the same memory in any frame."""
+        return f"*({self.type} *) {self.cells[0].addr:#x}" if self.type is not None else "*ADDRESS"
+
+    def show(self) -> str:
+        """Its value now."""
+        try:
+            if self.type is not None:
+                return _text(gdb.Value(self.cells[0].addr).cast(self.type.pointer()).dereference())
+            return str(with_frame(self.frame, lambda: _text(gdb.parse_and_eval(self.text))))
+        except gdb.error as error:
+            return f"<{error}>"
+
+    def show_bytes(self, data: bytes) -> str:
+        """DATA as a value of it."""
+        if self.type is None or len(data) != self.cells[0].size:
+            return "<not available>"
+        try:
+            return _text(gdb.Value(data, self.type))
+        except (gdb.error, ValueError) as error:
+            return f"<{error}>"
+
+
+def is_type(name: str) -> bool:
+    try:
+        gdb.lookup_type(name)
+    except gdb.error:
+        return False
+    return True
+
+
+def _text(value: Any) -> str:
+    return str(value.format_string(max_elements=_ELEMENTS))
+
+
+def _referenced(value: Any) -> Any:
+    if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
+        return value.referenced_value()
+    return value
+
+
+def _place(value: Any, whole: bool) -> Cell | None:
+    """Where VALUE is, if it is in memory. Parts count where they are read: pointers and numbers, no arrays."""
+    value = _referenced(value)
+    code = value.type.strip_typedefs().code
+    if value.address is None or code == gdb.TYPE_CODE_FUNC:
+        return None
+    if not whole and code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION, gdb.TYPE_CODE_ARRAY):
+        return None
+    return Cell(int(value.address), int(value.type.sizeof))
+
+
+# ---------------------------------------------------------------- frames
+
+
+def _frame_of(text: str) -> Frame | None:
+    """The frame that a local in TEXT belongs to, if one does."""
+    try:
+        frame = gdb.selected_frame()
+        block = frame.block()
+    except (gdb.error, RuntimeError):
+        return None
+    if not any(_is_local(name, block) for name in lvalues.names(text)):
+        return None
+    while frame is not None and frame.type() == gdb.INLINE_FRAME:
+        frame = frame.older()
+    if frame is None or frame.function() is None:
+        return None
+    function = frame.function()
+    start = int((function.symtab and function.value().address) or 0)
+    return Frame(address_of(frame), start) if start else None
+
+
+def _is_local(name: str, block: Any) -> bool:
+    try:
+        symbol = gdb.lookup_symbol(name, block)[0]
+    except gdb.error:
+        return False
+    return symbol is not None and bool(symbol.needs_frame)
+
+
+def address_of(frame: Any) -> int:
+    """What GDB calls the frame's address. Python has no word for it."""
+    before = gdb.selected_frame()
+    try:
+        frame.select()
+        found = re.search(r"frame at (0x[0-9a-f]+)", gdb.execute("info frame", to_string=True))
+    finally:
+        before.select()
+    return int(found[1], 16) if found else 0
+
+
+def with_frame(frame: Frame | None, call: Any) -> Any:
+    """CALL with FRAME selected, where that is; the user's selection comes back."""
+    if frame is None:
+        return call()
+    before = gdb.selected_frame()
+    try:
+        _select(frame)
+        return call()
+    finally:
+        before.select()
+
+
+def _select(wanted: Frame) -> None:
+    frame = gdb.newest_frame()
+    for _ in range(_MOST_FRAMES):
+        if frame is None or not frame.is_valid():
+            break
+        if address_of(frame) == wanted.address and frame.type() != gdb.INLINE_FRAME:
+            frame.select()
+            return
+        frame = frame.older()
+    raise gdb.error("its frame is not there")
+
+
+_MOST_FRAMES = 10000

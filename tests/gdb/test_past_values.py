@@ -1,0 +1,147 @@
+"""Going back to changes of expressions, listing all of them, times and bookmarks, in a real GDB on a real replay."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+from harness.run import gdbrr
+
+from .session import whole
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("values") / "x.demo"
+    # Short epochs: threads are born on both sides of a checkpoint.
+    gdbrr("record", "--set", "epoch_ticks=16", "-o", path, "--", programs.build("past_values")).expect(0)
+    return path
+
+
+def past(demo: Path, *commands: str) -> str:
+    return whole(programs.build("past_values"), f"rr-replay {demo}", *commands)
+
+
+def listed(out: str) -> list[list[str]]:
+    """The rows of one `rr-history --csv`."""
+    lines = out.splitlines()
+    start = lines.index("value,before,moment,thread,code") + 1
+    stop = next((at for at in range(start, len(lines)) if lines[at].count(",") < 4), len(lines))
+    return list(csv.reader(lines[start:stop]))
+
+
+def test_every_change_is_listed_and_can_be_gone_to(demo: Path) -> None:
+    out = past(demo, "rr-history --csv sum", "echo \\n", "rr-when")
+    rows = listed(out)
+    assert len(rows) == 6 and rows[0][0] == "96" and rows[-1][1] == "0", out
+    assert [row[1] for row in rows] == [row[0] for row in rows[1:]] + ["0"], "what it was is what the one before made"
+    assert {row[4] for row in rows} == {"add at past_values.c:34"}
+    assert len({row[3] for row in rows}) == 2, "two threads"
+    end = re.findall(r"^tick (\d+) of \1 ", out, re.MULTILINE)
+    assert len(end) == 2, "it stands where it stood"
+    # Each row against the moment itself, and against going there by searching.
+    visits = [word for row in rows for word in (f"rr-goto {row[2]}", "print sum", "next", "print sum")]
+    out = past(demo, *visits)
+    seen = re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE)
+    assert seen == [value for row in rows for value in (row[1], row[0])], out
+    out = past(demo, *["rr-back -w sum"] * 7)
+    assert re.findall(r"^sum: (\d+) -> (\d+) ", out, re.MULTILINE) == [(row[1], row[0]) for row in rows], out
+    assert "rr-back: sum does not change before here. Try: rr-goto start" in out
+
+
+def test_the_forms_of_the_list(demo: Path) -> None:
+    out = past(demo, "rr-history -n 1 --json sum", "rr-history -n 1 sum", "rr-history head->payload[0]")
+    line = json.loads(next(line for line in out.splitlines() if line.startswith("{")))
+    assert line["value"] == "96" and line["code"] == "add at past_values.c:34"
+    assert re.search(
+        rf"^96 \(was {line['before']}\)  tick {line['moment']}  thread {line['thread']}  add at ", out, re.M
+    )
+    assert "0 (was <Cannot access memory at address 0x10>)" in out
+
+
+def test_a_pointer_that_moves_is_followed(demo: Path) -> None:
+    out = past(demo, "rr-history --csv head->key", *["rr-back -w head->key"] * 3)
+    changes = re.findall(r"^head->key: (\S+) -> (\S+) at past_values.c:33", out, re.MULTILINE)
+    rows = listed(out)
+    assert len(rows) == 6 and [(row[1], row[0]) for row in rows[:3]] == changes, out
+    assert rows[-1][1].startswith("<Cannot access memory")
+
+
+def test_an_expression_and_a_wide_place(demo: Path) -> None:
+    out = past(
+        demo, "rr-history -n 2 --csv sum * 2 + head->key", "rr-back -w wide", "rr-back 3 -w wide", "rr-back -w wide[0]"
+    )
+    rows = listed(out)
+    assert len(rows) == 2 and rows[0][4] == "add at past_values.c:34" and rows[1][4] == "add at past_values.c:33", out
+    assert len(re.findall(r"^wide: .* at past_values.c:35 by thread", out, re.MULTILINE)) == 2, out
+    assert "rr-back: wide[0] does not change before here" in out
+
+
+def test_a_local_is_followed_to_the_birth_of_its_frame(demo: Path) -> None:
+    out = past(
+        demo,
+        *("break fibonacci if n == 0", "reverse-continue", "up", "rr-history --csv a", "echo \\n", "info frame"),
+        *("rr-back -w a", "rr-back -w a", "rr-back -w a", "backtrace 1"),
+    )
+    rows = listed(out)
+    # fibonacci(2), in the middle of its sum: a was n, then fibonacci(1).
+    assert [row[0] for row in rows] == ["1", "2"], out
+    assert re.findall(r"^a: \S+ -> (\d) ", out, re.MULTILINE) == ["1", "2"], out
+    assert re.search(r"^rr-back: a does not change before here in this call. Try: rr-back -w \*\(long", out, re.M)
+    assert re.search(r"^#0  .*fibonacci \(n=2\)", out[out.rindex("rr-back: a") :], re.MULTILINE), out
+
+
+def test_a_place_with_a_condition(demo: Path) -> None:
+    out = past(
+        demo,
+        *(
+            "break fibonacci if n == 1",
+            "rr-back -b fibonacci if n == 4",
+            "backtrace 1",
+            "rr-back 2 -b fibonacci if n==3",
+        ),
+        *("rr-goto end", "rr-back -b fibonacci if n == 17", "rr-when", "rr-back -b if n == 3"),
+    )
+    assert re.search(r"^#0  fibonacci \(n=4\)", out, re.MULTILINE), out
+    assert "rr-back: fibonacci if n==3 is not executed that often before here" in out
+    assert "rr-back: fibonacci if n == 17 is not executed before here" in out
+    assert re.search(r"^tick (\d+) of \1 \(100%\)", out[out.rindex("n == 17") :], re.MULTILINE), "it stays"
+    assert "lacks a place or a condition" in out
+
+
+def test_times_and_bookmarks(demo: Path) -> None:
+    out = past(
+        demo,
+        *("rr-goto 50%", "rr-mark middle", "rr-goto end", "rr-goto middle", "rr-mark", "rr-goto 0s", "rr-goto +60s"),
+        *("rr-goto -60s", "rr-goto 60s", "rr-goto nowhere", "info gdbrr"),
+    )
+    ticks = [int(tick) for tick in re.findall(r"^tick (\d+)(?::\S+)? of ", out, re.MULTILINE)]
+    last = ticks[0]
+    assert ticks[1] == ticks[3] and ticks[2] == last and ticks[4] == 0 and ticks[5] == last and ticks[6] == 0, out
+    assert f"middle is tick {ticks[1]}. Try: rr-goto middle" in out
+    assert "rr-goto: 60.000 s is not in this demo. It goes from 0 to 0." in out
+    assert "rr-goto: there is no bookmark nowhere. Known are: middle" in out
+    assert re.search(rf"^demo: +{re.escape(str(demo))}$", out, re.MULTILINE)
+    assert re.search(r"^bookmarks: +middle$", out, re.MULTILINE)
+    out = past(demo, "rr-goto middle", "rr-mark -d middle", "rr-mark")
+    assert f"tick {ticks[1]} of" in out and "There are no bookmarks" in out
+
+
+def test_a_recording_can_be_looked_through_and_goes_on() -> None:
+    program = programs.build("past_values")
+    out = whole(
+        program,
+        *("break fibonacci", "rr-start --order random --seed 5", "rr-history --csv sum", "echo \\n", "rr-when"),
+        *("delete", "continue"),
+    )
+    rows = listed(out)
+    assert len(rows) == 6 and rows[0][0] == "96", out
+    assert "\nrecording: " in out
+    assert "96 " in out[out.rindex("recording: ") :]
