@@ -146,7 +146,9 @@ class RecordedProcess:
 
     @property
     def ticks(self) -> int:
-        return int(self._page.c.clock)
+        from gdbrr.abi import lib
+
+        return int(self._page.c.clock & ~lib.GR_CLOSED)
 
     def thread_views(self) -> Sequence[ThreadView]:
         from gdbrr.timeline.leaf import views
@@ -168,6 +170,9 @@ class RecordedProcess:
         from gdbrr.timeline.timeline import open_demo
 
         return open_demo(self._recording.snapshot(), trust=True, progress=progress)
+
+    def stop_recording(self) -> None:
+        self._recording.stop_recording()
 
     def save(self, path: str) -> None:
         self._recording.save(Path(path))

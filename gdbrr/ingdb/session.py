@@ -151,9 +151,11 @@ class Session:
                 self._end_server()
 
     def say_complaints(self) -> None:
-        """With `set gdbrr verbose on`: what the server left on its standard error, tracebacks of its own mistakes."""
-        if self._server is not None and self.settings.verbose:
-            compat.write_error(self._server.complaints())
+        """What the server left on its standard error: sentences, and with `set gdbrr verbose on` tracebacks too."""
+        if self._server is None:
+            return
+        lines = self._server.complaints().splitlines(keepends=True)
+        compat.write_error("".join(line for line in lines if self.settings.verbose or line.startswith("gdbrr: ")))
 
     def _end_server(self) -> None:
         self._link = None
@@ -222,6 +224,10 @@ class Session:
         else:
             self.require().request("live")
             self._resume(compat.resume)
+
+    def end_recording(self) -> None:
+        self.require().request("end_recording")
+        compat.write("The recording ends here. The process goes on without it, and may be changed.")
 
     def mark(self, name: str) -> None:
         marks = self.require().request("marks", add=name)

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch.record import Recording, Request, refusal
@@ -75,6 +76,10 @@ class LiveRecording:
         self.poll()
         self._recording.check_started()
         self._recording.pack(demo)
+
+    def stop_recording(self) -> None:
+        """Log nothing from here on; the program, which a debugger holds stopped, goes on without the engine."""
+        self._recording.page.c.clock |= lib.GR_CLOSED
 
     def close(self) -> None:
         """End the program if it still runs, and forget the recording."""

@@ -82,6 +82,8 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
 
 def _note(navigator: Navigator) -> str:
     note = navigator.session.note() if navigator.session.note is not None else ""
+    if navigator.unrecorded and navigator.recording:
+        note = "; ".join(filter(None, ["the recording has ended, this process goes on without it", note]))
     changed = "changed by hand until the next move" if navigator.altered is not None else ""
     return "; ".join(filter(None, [changed, note]))
 
@@ -191,6 +193,11 @@ def _live(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, A
     return {"armed": True}
 
 
+def _end_recording(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
+    navigator.end_recording()
+    return {}
+
+
 def _save(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
     path = body.get("path")
     if not isinstance(path, str) or not path:
@@ -213,6 +220,7 @@ _VERBS: dict[str, Callable[[Navigator, Link, dict[str, Any]], Any]] = {
     "epochs": _epochs,
     "arm": _arm,
     "describe": _describe,
+    "end_recording": _end_recording,
     "live": _live,
     "history": _history,
     "marks": _marks,

@@ -44,6 +44,10 @@ class Live(Protocol):
         """The same when the process has ended."""
         ...
 
+    def stop_recording(self) -> None:
+        """Let the stopped process go on unrecorded."""
+        ...
+
     def save(self, path: str) -> None: ...
     def close(self) -> None:
         """End the process, if it has not, and remove what was not saved."""

@@ -7,30 +7,31 @@ Owns: the current leaf and moment, the live process, the armed target. Thread id
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
+from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.process import history
 from gdbrr.rsp.process.altered import Altered
-from gdbrr.rsp.process.landing import Landing, Say
+from gdbrr.rsp.process.forward import Forward
+from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.request import Action
-from gdbrr.rsp.reverse import PointTable, Span, Target, resolve
+from gdbrr.rsp.reverse import Span, Target, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Hit, Leaf, Moment, Point, Progress, as_recorded
+from gdbrr.timeline.model import Hit, Moment, Point, Progress
 
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
 
 
-class Navigator(Landing):
+class Navigator(Forward):
     def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait, say: Say) -> None:
         super().__init__(session, pool, told, wait, say)
-        self.points = PointTable()
         self.armed: Target | None = None
+        self.unrecorded = False
+        """The recording was ended, the live process was not."""
         self.born = False
         """The last search ended where the frame begins that it was about."""
         self.finished = False
@@ -54,28 +55,6 @@ class Navigator(Landing):
 
     # ------------------------------------------------------------ now
 
-    def moment(self, progress: Progress | None = None) -> Moment:
-        """The current moment of a replay. A leaf that ran is found again by its tick and registers."""
-        if self._moment is None:
-            self._moment = self._locate(self.thread, progress)
-        return self._moment
-
-    def moment_known(self) -> Moment | None:
-        return self._moment
-
-    def _locate(self, thread: int, progress: Progress | None) -> Moment:
-        debuggee = self.require()
-        leaf = debuggee.leaf
-        timeline = self._timeline()
-        assert leaf is not None
-        tid = debuggee.real(thread)
-        view = debuggee.views().get(tid)
-        if view is None or (view.in_engine and not view.trapped):
-            return Moment(min(leaf.tick, timeline.end.tick))
-        tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
-        regs = as_recorded(debuggee.registers(tid), [*debuggee.views().values()])
-        return timeline.locate(tick, view.index, regs, progress)
-
     def span(self) -> Span:
         timeline = self._timeline()
         return Span(timeline.start, timeline.end, timeline.epochs, timeline)
@@ -84,12 +63,6 @@ class Navigator(Landing):
         """Where it stands, for a GDB that asks. GDB 13.1 announces this one where the last stop of the session before
         was without a reason, as those of commands are; a SIGTRAP would puzzle its user."""
         return self.here(self._crash or SIGNAL_NONE)
-
-    def here(self, signal: int, reasons: tuple[tuple[str, str], ...] = ()) -> Stop:
-        """A stop at the current place."""
-        debuggee = self.require()
-        tid = debuggee.real(self.thread)
-        return Stop(signal, self.thread, reasons, debuggee.expedited(tid))
 
     # ------------------------------------------------------------ forward
 
@@ -102,25 +75,7 @@ class Navigator(Landing):
             stop = self._forward_altered(debuggee, self.altered, actions)
             if stop is not None:
                 return stop
-            debuggee = self.require()
-        self.points.check_forward()
-        step, signals = self._wishes(actions)
-        over = step is not None and self.points.stepping_over(debuggee.registers(step).get("rip", 0))
-        leaf = debuggee.leaf
-        assert leaf is not None
-        fence = self._fence(debuggee, leaf)
-        if debuggee.at_end or (fence is not None and self._at(fence, debuggee)):
-            return self.here(SIGNAL_TRAP, () if over else _END)
-        self._moment = None
-        self._crash = 0
-        stop = debuggee.run_leaf(step, signals, self.points.held, fence)
-        if stop.ended:
-            # The program ended where the recording did; its process is of no use to anybody.
-            self._land_at_end()
-            return self.here(SIGNAL_TRAP, _END)
-        if over and step is not None and stop.reasons == _END:
-            stop = Stop(SIGNAL_TRAP, step)
-        return self._arrive(debuggee, stop)
+        return self.run(*self._wishes(actions))
 
     def _forward_altered(self, debuggee: Debuggee, altered: Altered, actions: Sequence[Action]) -> Stop | None:
         """A stop of the function that GDB calls; None, with all changes undone, where it was asked to go on in time."""
@@ -136,34 +91,11 @@ class Navigator(Landing):
             return self.here(SIGNAL_NONE)
         return self._arrive(debuggee, stop)
 
-    def _fence(self, debuggee: Debuggee, leaf: Leaf) -> Fence | None:
-        end = self._timeline().end
-        if end.pc is None:
-            return None
-
-        def is_end(tid: int) -> bool:
-            try:
-                return self._locate(debuggee.virtual(tid), None) == end
-            except GdbrrError:  # what cannot be told apart from the end is not taken for it
-                return False
-
-        return Fence(end.pc, end.tick, is_end)
-
-    def _at(self, fence: Fence, debuggee: Debuggee) -> bool:
-        """Whether the leaf is at the end already; its moment is looked for only where it can be."""
-        assert debuggee.leaf is not None
-        tid = debuggee.real(self.thread)
-        return (
-            debuggee.leaf.tick >= fence.tick
-            and debuggee.registers(tid).get("rip") == fence.pc
-            and (self._moment == self._timeline().end or fence.is_end(tid))
-        )
-
     def _forward_live(self, debuggee: Debuggee, actions: Sequence[Action]) -> Stop:
-        if self.timeline is not None:
+        if not self.unrecorded:
             # What was built at the last stop does not hold what happens now.
-            self.timeline.close()
-            self.timeline = None
+            self._close_timeline()
+        self.points.check_live()
         words = resume_words(actions, self._acting)
         stop = debuggee.run_live(*self._wishes(actions), words, self.points.held)
         if stop.ended:
@@ -183,10 +115,6 @@ class Navigator(Landing):
         """The kernel id of the thread an action is for."""
         virtual = action.thread.tid if action.thread is not None and action.thread.exact else self.thread
         return self.require().real(virtual)
-
-    def _arrive(self, debuggee: Debuggee, stop: Stop) -> Stop:
-        self.thread = debuggee.virtual(stop.tid)
-        return dataclasses.replace(stop, tid=self.thread, registers=debuggee.expedited(stop.tid))
 
     # ------------------------------------------------------------ back
 
@@ -272,7 +200,9 @@ class Navigator(Landing):
         if not self.recording:
             return
         assert self.live is not None and self.live.live is not None
-        if self.timeline is None:
+        if self.timeline is None and self.unrecorded:
+            self.timeline = self.live.live.timeline_finished(progress)
+        elif self.timeline is None:
             # Breakpoints are bytes in its memory, and no part of what it did.
             self.live.upstream.sync_points(set())
             tid = self.live.real(self.thread)
@@ -299,6 +229,31 @@ class Navigator(Landing):
         if self.timeline is None:
             self.timeline = self.session.live.timeline_finished(progress)
         self.land(self.timeline.end, progress)
+
+    def change_live(self, tid: int | None = None) -> None:
+        """Raises an error unless the live process, and in it the registers of thread TID, may be written to."""
+        if not self.unrecorded:
+            raise GdbrrError(
+                "writing to the process that is being recorded would make the recording false", hint="try: rr-live -e"
+            )
+        view = self.require().views().get(tid) if tid is not None else None
+        if view is not None and view.in_engine:
+            raise GdbrrError("this thread is in the middle of an operation", hint="step to its end first")
+
+    def end_recording(self) -> None:
+        """From here on the live process goes on unrecorded; what is recorded stays."""
+        if self.live is None or self.live.live is None:
+            raise GdbrrError("nothing is being recorded", hint="try: rr-start")
+        if not self.recording:
+            raise GdbrrError("this is the past", hint="rr-live goes back to the recorded process first")
+        self.live.live.stop_recording()
+        self.unrecorded = True
+        self._close_timeline()
+
+    def _close_timeline(self) -> None:
+        if self.timeline is not None:
+            self.timeline.close()
+        self.timeline = None
 
     # ------------------------------------------------------------ ends
 

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import select
+import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -269,6 +270,9 @@ class Proxy:
         debuggee, tid = self._selected()
         if debuggee.leaf is not None:
             return self._alter().write_registers(tid, request.payload)
+        if request.payload[:1] == b"P":
+            return b""  # gdbserver 13.1 knows none; GDB writes all of them then
+        self.navigator.change_live(tid)
         debuggee.upstream.select_thread(tid)
         return debuggee.upstream.request(request.payload)
 
@@ -282,6 +286,12 @@ class Proxy:
             return b"OK"  # GDB asks whether X packets are known
         if debuggee.leaf is not None:
             return self._alter().write_memory(request.payload)
+        try:
+            self.navigator.change_live()
+        except GdbrrError as error:
+            # GDB says only that it cannot access the memory; gdbrr's side of it shows what stands here.
+            print(f"gdbrr: {error}", file=sys.stderr, flush=True)
+            raise
         return debuggee.upstream.request(request.payload)
 
     def _alter(self) -> Altered:

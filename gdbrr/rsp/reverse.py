@@ -61,14 +61,24 @@ class PointTable:
                 points.add(Point(PointKind.ACCESS, addr, length))
         return sorted(points, key=lambda point: (point.addr, point.kind.value, point.length))
 
-    def check_forward(self) -> None:
+    def check_live(self) -> None:
         """Refuse what the CPU cannot watch: gdbserver would only find out when it resumes, and end."""
         needed = sum(slots(held) for held in self.held)
         if needed > HARDWARE_SLOTS:
             raise GdbrrError(
-                f"going forward these watchpoints need {needed} debug registers and the CPU has {HARDWARE_SLOTS}",
-                hint="delete some, or go backwards: reverse-continue watches any number and size",
+                f"in the process that is recorded these watchpoints need {needed} debug registers and the CPU has"
+                f" {HARDWARE_SLOTS}",
+                hint="delete some; in the past there may be any number",
             )
+
+    def groups(self) -> list[set[Held]]:
+        """Breakpoints as runs can hold them: all that are in code, and watched places for the debug registers."""
+        code = {held for held in self.held if held[0] == SOFTWARE}
+        wide = sorted(self.held - code)
+        if sum(map(slots, wide)) <= HARDWARE_SLOTS:
+            return [set(self.held)]
+        single = [(kind, *piece) for kind, addr, length in wide for piece in _pieces_of(kind, addr, length)]
+        return [code | set(single[at : at + HARDWARE_SLOTS]) for at in range(0, len(single), HARDWARE_SLOTS)]
 
     def reasons(self, hit: Hit) -> tuple[tuple[str, str], ...]:
         """Why GDB should say it stopped at HIT: nothing, unless a breakpoint of its own is the reason."""
@@ -97,6 +107,14 @@ def pieces(addr: int, length: int) -> list[tuple[int, int]]:
         found.append((addr, size))
         addr, length = addr + size, length - size
     return found
+
+
+def _pieces_of(kind: int, addr: int, length: int) -> list[tuple[int, int]]:
+    if length > WIDEST:
+        raise GdbrrError(
+            f"{length} bytes at {addr:#x} are too many to watch: {WIDEST} are possible", hint="watch a part of it"
+        )
+    return [(addr, length)] if kind == HARDWARE else pieces(addr, length)
 
 
 def split(points: Sequence[Point]) -> list[Point]:

@@ -14,6 +14,16 @@
 #include "../core/raw.h"
 #include "turn.h"
 
+// Here, or by the controller while a debugger had the program stopped.
+static bool closed(void)
+{
+	if (!gr_closed) {
+		gr_closed = true;
+		gr_turn_close();
+	}
+	return false;
+}
+
 // INVARIANT(space-before-touch): the pages of a chunk are populated before they are touched, so a full disk is an
 // error here and not a SIGBUS in the middle of an event.
 //
@@ -24,9 +34,7 @@ static bool full(struct gr_thread *self, const char *why, uint64_t a, uint64_t b
 	if (gr_ctl->knob[GR_KNOB_when_full] == 0)
 		gr_panic(self, GR_PANIC_LOG_FULL, why, a, b);
 	__atomic_fetch_or(&gr_ctl->clock, GR_CLOSED, __ATOMIC_SEQ_CST);
-	gr_closed = true;
-	gr_turn_close();
-	return false;
+	return closed();
 }
 
 static bool new_chunk(struct gr_thread *self, size_t need)
@@ -86,8 +94,10 @@ static bool begin_some(struct gr_thread *self, struct gr_event *ev, size_t more,
 {
 	size_t need = GR_EVENT_MAX_HEAD + ev->len + more;
 	// A child that ends what was begun in its parent shares the log with it.
-	if (__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED || gr_mode == GR_MODE_OFF)
+	if (gr_mode == GR_MODE_OFF)
 		return false;
+	if (__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED)
+		return closed();
 	if ((size_t)(self->end - self->pos) < need && !new_chunk(self, need))
 		return false;
 	ev->time = coarse_time(self);

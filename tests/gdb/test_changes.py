@@ -122,3 +122,27 @@ def test_a_change_needs_a_moment_to_come_back_to(demo: Path) -> None:
     values = re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)
     assert values == ["42", "9", "3"], out
     assert out.count(UNDONE) == 1
+
+
+def test_the_recorded_process_is_changed_only_when_its_recording_has_ended() -> None:
+    program = programs.build("past_calls")
+    out = whole(
+        program,
+        *("break holding", "rr-start", "print $before = total", "set var total = 100", "print total - $before"),
+        *(
+            "set var $rax = 3",
+            "rr-live -e",
+            "rr-when",
+            "print add(1, 2) - $before",
+            "set var total = 100",
+            "next",
+            "next",
+        ),
+        *("print total - round", "rr-goto start", "rr-when", "rr-goto end", "rr-live", "delete", "continue", "rr-when"),
+    )
+    values = re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)
+    assert values[1:3] == ["0", "3"], out
+    assert out.count("would make the recording false. Try: rr-live -e") == 2
+    assert "the recording has ended, this process goes on without it" in out
+    assert re.search(r"^total 1[12]\d$", out, re.MULTILINE), "it went on with what was written"
+    assert re.search(r"^tick (\d+) of \1 \(100%\)", out[out.rindex("exited normally") :], re.MULTILINE), out

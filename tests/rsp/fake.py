@@ -326,6 +326,7 @@ class FakeLive:
     """The program, recorded by nobody: it is deterministic."""
 
     output_fd = -1
+    stopped = False
 
     def __init__(self, program: Path) -> None:
         self._program = program
@@ -362,6 +363,9 @@ class FakeLive:
         timeline = FakeTimeline(self._program)
         self.timelines.append(timeline)
         return timeline
+
+    def stop_recording(self) -> None:
+        self.stopped = True
 
     def save(self, path: str) -> None:
         Path(path).write_text("saved")

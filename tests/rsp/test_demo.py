@@ -174,11 +174,23 @@ def test_a_program_that_crashed_stands_at_its_crash(serve: Starter) -> None:
     assert len(re.findall(r"gr_fake_gate \+ \d+ in section", out)) == 2
 
 
-def test_wide_watchpoints_backwards_and_a_refusal_forwards(demo: Served) -> None:
-    out = demo.gdb("watch -l *(char(*)[64])wide", "reverse-continue", "continue", "python ask(verb='status')")
-    assert "hit Hardware watchpoint" in out
-    assert "need 8 debug registers and the CPU has 4" in out
-    assert out.count("hit Hardware watchpoint") == 1
+def test_wide_watchpoints_both_ways(demo: Served) -> None:
+    moment = "python ask(verb='status')"
+    out = demo.gdb(
+        *("watch -l *(char(*)[64])wide", "reverse-continue", moment, "reverse-continue", moment),
+        *("continue", "continue", "delete", "reverse-stepi", moment),
+    )
+    assert out.count("hit Hardware watchpoint") == 4, out
+    last, before, again = [reply["ok"]["moment"] for reply in answers(out)]  # type: ignore[index, call-overload]
+    assert last == again != before
+
+
+def test_more_watchpoints_than_the_cpu_has(demo: Served, known: FakeTimeline) -> None:
+    names = ["balance", "visits", "mine", *(f"wide[{at}]" for at in (1, 3, 5, 7, 9))]
+    out = demo.gdb("starti", *(f"watch -l {name}" for name in names), *["continue"] * 6, *["reverse-continue"] * 7)
+    hits = re.findall(r"hit Hardware watchpoint (\d+)", out)
+    assert len(hits) == 12 and hits[:6] == hits[6:][::-1], out
+    assert "No more reverse-execution history" in out
 
 
 def test_an_access_watchpoint(demo: Served) -> None:
