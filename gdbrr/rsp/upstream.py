@@ -79,6 +79,10 @@ class Upstream:
         self.request(b"!")
 
     @property
+    def server_pid(self) -> int:
+        return self._process.pid
+
+    @property
     def alive(self) -> bool:
         return not self._gone and self._process.poll() is None
 
@@ -208,9 +212,11 @@ class Upstream:
         self.inserted.clear()
 
     def _kill_running(self) -> None:
-        """gdbserver listens to nothing but Ctrl-C while its process runs, and reports an end of any kind."""
+        """gdbserver listens to nothing but Ctrl-C while its process runs, so that is stopped first. Killed from outside
+        it could be gone before gdbserver has so much as resumed it, and gdbserver 12 then ends itself by an assertion
+        (wait_1: `target_options & TARGET_WNOHANG')."""
         with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
+            os.kill(self.pid, signal.SIGSTOP)
         deadline = time.monotonic() + _QUIET_TIMEOUT
         while True:
             while self._events:
@@ -220,12 +226,14 @@ class Upstream:
                 if event.payload[:1] in (b"W", b"X"):
                     self.running = False
                     return
-                if event.payload[:1] in (b"T", b"S"):  # it had stopped before it was killed
+                if event.payload[:1] in (b"T", b"S"):
                     self.running = False
                     self.request(b"vKill;%x" % self.pid)
                     return
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(self.pid, signal.SIGKILL)
                 raise GdbrrError("gdbserver does not answer", hint="go back or start again; the demo is unharmed")
             self._read()
 

@@ -7,6 +7,7 @@ import os
 import signal
 import stat
 import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -157,13 +158,20 @@ def test_interrupting_a_process_that_runs() -> None:
         process.wait()
 
 
-def test_killing_a_process_that_runs() -> None:
-    """gdbserver hears nothing while its process runs: a request would take all the time that an answer may take."""
+@pytest.mark.parametrize("late", [False, True])
+def test_killing_a_process_that_runs(late: bool) -> None:
+    """gdbserver hears nothing while its process runs: a request would take all the time that an answer may take.
+
+    LATE: when the process is to be killed, gdbserver has not even read that it shall run.
+    """
     process = subprocess.Popen(["sleep", "1000"])
     upstream = Upstream()
     try:
         for _ in range(2):
             upstream.attach(process.pid, Told())
+            if late:
+                os.kill(upstream.server_pid, signal.SIGSTOP)
+                threading.Timer(0.2, os.kill, (upstream.server_pid, signal.SIGCONT)).start()
             upstream.resume(b"vCont;c")
             started = time.monotonic()
             upstream.kill()
