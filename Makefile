@@ -57,8 +57,9 @@ build: .venv/.setup-run engine $(NATIVE) ## build the engine, the launcher and t
 
 engine: $(ENGINE) $(LAUNCH)
 
-demo: build $(BUILD)/demos/overdraft ## set up what is missing, record a buggy program and go back to the bug
-	@$(VENV) demos/show.py overdraft </dev/null
+NAME ?= overdraft
+demo: build $(BUILD)/demos/$(NAME) ## set up what is missing, record a buggy program and go back to the bug (NAME=a folder of demos)
+	@$(VENV) demos/show.py $(NAME) </dev/null
 
 test: .venv/.setup-test build ## set up what is missing and run every test
 	@$(VENV) -m pytest -n $(JOBS) </dev/null

@@ -26,7 +26,7 @@ from gdbrr.rsp.link import Link
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.marks import Marks
 from gdbrr.rsp.proxy import Proxy
-from gdbrr.timeline.model import Progress, ThreadView, Timeline
+from gdbrr.timeline.model import Interrupted, Progress, ThreadView, Timeline
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
@@ -131,6 +131,7 @@ class RecordedProcess:
         self._recording = recording
         self._terminal = terminal
         self._page = map_ctl(recording.directory / "ctl", write=False)
+        self.approximate = False
 
     @property
     def pid(self) -> int:
@@ -163,8 +164,17 @@ class RecordedProcess:
             raise GdbrrError("nothing is recorded yet", hint="let the program run to a breakpoint first")
         # In the middle of an operation there is no moment: the timeline ends at the last one that is recorded.
         stop = None if view.in_engine else (view.index, regs)
+        snapshot = self._recording.snapshot()
+        self.approximate = False
         # Recorded by this process a moment ago: there is nobody else to trust.
-        return open_demo(self._recording.snapshot(), trust=True, stop=stop, progress=progress)
+        try:
+            return open_demo(snapshot, trust=True, stop=stop, progress=progress)
+        except Interrupted:
+            raise
+        except GdbrrError:
+            # In the middle of a repeated string instruction, say, there is no moment either.
+            self.approximate = True
+            return open_demo(snapshot, trust=True, progress=progress)
 
     def timeline_finished(self, progress: Progress | None = None) -> Timeline:
         from gdbrr.timeline.timeline import open_demo

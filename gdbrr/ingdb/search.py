@@ -28,10 +28,15 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""
     watch = Watch(expr)
     often = " that often" * (count > 1)
-    origin = session.status()["moment"]
+    origin = _origin(session)
     # One place in memory and one change: the stop of the search is the one to show.
     quiet = count > 1 or not watch.plain or watch.frame is not None
     new = watch.show()
+    if origin is None:
+        # What changed behind the last recorded moment is no change that can be gone to.
+        live, new = new, _at_the_end(session, watch)
+        if live != new:
+            compat.write(f"Note: behind the last moment that is recorded, {expr} changed from {new} to {live}.")
     if count > 1 and watch.plain:
         # All but one at once: what it is then is what the change that is looked for made of it.
         skipped = {**watch.target(), "count": count - 1}
@@ -73,7 +78,7 @@ def back_to_place(session: Session, location: str, count: int) -> None:
     place, condition = split_condition(location)
     addresses = compat.code_addresses(place)
     points = [{"kind": "exec", "addr": pc, "length": 1} for pc in addresses]
-    origin = session.status()["moment"]
+    origin = _origin(session)
     left = count
     while left:
         asked = 1 if condition else left
@@ -123,9 +128,23 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
     return hit()
 
 
-def _return_to(session: Session, moment: str, quiet: bool) -> None:
-    if session.status()["moment"] != moment:
-        session.move(quiet, moment=moment)
+def _origin(session: Session) -> str | None:
+    """The moment to come back to; None for the process that is being recorded."""
+    status = session.status()
+    return None if status["live"] else str(status["moment"])
+
+
+def _at_the_end(session: Session, watch: Watch) -> str:
+    session.move(True, where="end")
+    watch.resolve()
+    return watch.show()
+
+
+def _return_to(session: Session, origin: str | None, quiet: bool) -> None:
+    if origin is None:
+        session.live(quiet)
+    elif session.status()["moment"] != origin:
+        session.move(quiet, moment=origin)
 
 
 # ---------------------------------------------------------------- all changes
@@ -143,17 +162,13 @@ class Change:
 def history(session: Session, expr: str) -> Iterator[Change]:
     """Every change of EXPR before here, newest first. Behind it GDB stands where it stood."""
     watch = Watch(expr)
-    was_live = bool(session.status()["live"])
-    if was_live:
-        session.move(True, where="end")
-    origin = str(session.status()["moment"])
+    origin = _origin(session)
+    if origin is None:
+        _at_the_end(session, watch)
     try:
-        yield from _changes(session, watch, origin)
+        yield from _changes(session, watch, str(session.status()["moment"]))
     finally:
-        if was_live:
-            session.live(quiet=True)
-        else:
-            _return_to(session, origin, True)
+        _return_to(session, origin, True)
 
 
 def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:

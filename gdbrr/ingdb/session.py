@@ -32,6 +32,7 @@ class Session:
         self._connection: Any = None
         self._link: Link | None = None
         self._pid = 0
+        self._unsaid: list[str] = []
         self._saved: dict[str, str] = {}
         compat.on_disconnect(self._disconnected)
         compat.before_prompts(self._tidy)
@@ -154,8 +155,10 @@ class Session:
         """What the server left on its standard error: sentences, and with `set gdbrr verbose on` tracebacks too."""
         if self._server is None:
             return
-        lines = self._server.complaints().splitlines(keepends=True)
-        compat.write_error("".join(line for line in lines if self.settings.verbose or line.startswith("gdbrr: ")))
+        lines = [*self._unsaid, *self._server.complaints().splitlines(keepends=True)]
+        now = [line for line in lines if self.settings.verbose or line.startswith("gdbrr: ")]
+        self._unsaid = [line for line in lines if line not in now]
+        compat.write_error("".join(now))
 
     def _end_server(self) -> None:
         self._link = None

@@ -26,6 +26,11 @@ class Live(Protocol):
         ...
 
     @property
+    def approximate(self) -> bool:
+        """The timeline at this stop ends a little in front of it."""
+        ...
+
+    @property
     def output_fd(self) -> int:
         """Where the program's output can be read, for GDB's terminal; -1 where it has one of its own."""
         ...

@@ -208,6 +208,7 @@ class Navigator(Forward):
             tid = self.live.real(self.thread)
             self.timeline = self.live.live.timeline_at_stop(tid, self.live.registers(tid), progress)
         self.land(self.timeline.end, progress)
+        self.approximate = self.live.live.approximate
 
     def _return_live(self) -> Stop:
         if self.live is None:

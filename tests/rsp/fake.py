@@ -327,6 +327,7 @@ class FakeLive:
 
     output_fd = -1
     stopped = False
+    approximate = False
 
     def __init__(self, program: Path) -> None:
         self._program = program
