@@ -1,0 +1,165 @@
+"""What GDB sees on its way forwards, against what it sees on its way back. Sourced by GDB.
+
+Runs in: GDB's Python, with gdbrr's commands. May call: gdb.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+
+import gdb
+
+REGISTERS = "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
+ENDS = ("No more reverse-execution history", "Reached end of recorded history")
+
+
+def state():
+    """Where one is: thread, registers, stack, and what the program computes."""
+    frame = gdb.newest_frame()
+    registers = tuple(int(frame.read_register(name)) for name in REGISTERS)
+    pcs, each = [], frame
+    while each is not None and len(pcs) < 12:
+        pcs.append(each.pc())
+        each = each.older()
+    return gdb.selected_thread().ptid[1], registers, tuple(pcs), int(gdb.parse_and_eval(VALUE))
+
+
+def do(command):
+    """Whether COMMAND came to an ordinary stop, and not to an end of time."""
+    stops = []
+    gdb.events.stop.connect(stops.append)
+    said = ""
+    try:
+        said = gdb.execute(command, to_string=True)
+    finally:
+        gdb.events.stop.disconnect(stops.append)
+    if not stops or not gdb.selected_thread():
+        raise gdb.GdbError(f"ORACLE: {command} did not stop: {said}")
+    return stops[-1]
+
+
+def moment():
+    found = re.search(r"^tick (\S+) of", gdb.execute("rr-when", to_string=True), re.MULTILINE)
+    if not found:
+        raise gdb.GdbError("ORACLE: no moment")
+    return found[1]
+
+
+def at_end(stop):
+    return not isinstance(stop, (gdb.BreakpointEvent,)) and type(stop) is gdb.StopEvent
+
+
+def same(what, forwards, backwards):
+    if forwards != backwards:
+        for place, (one, two) in enumerate(zip(forwards, backwards)):
+            if one != two:
+                raise gdb.GdbError(f"ORACLE: {what}: stop {place} differs:\n {one}\n {two}")
+        raise gdb.GdbError(f"ORACLE: {what}: {len(forwards)} stops forwards, {len(backwards)} backwards")
+    print(f"ORACLE: {what}: {len(forwards)} stops are the same")
+
+
+def breakpoints(most):
+    """To every execution of `here` forwards, and back again."""
+    gdb.execute("rr-goto start", to_string=True)
+    there = gdb.Breakpoint(HERE)
+    forwards, moments = [], []
+    while len(forwards) < most:
+        stop = do("continue")
+        if not isinstance(stop, gdb.BreakpointEvent):
+            break
+        forwards.append(state())
+        moments.append(moment())
+    if len(forwards) == most:
+        do("continue")
+    backwards = []
+    while len(backwards) <= len(forwards):
+        stop = do("reverse-continue")
+        if not isinstance(stop, gdb.BreakpointEvent):
+            break
+        backwards.append(state())
+    there.delete()
+    if len(forwards) == most and len(backwards) > most:
+        backwards = backwards[-most:]
+    same("breakpoint", forwards, backwards[::-1][: len(forwards)])
+    return moments, forwards
+
+
+def watchpoints(most):
+    """Every change of `value`: the value before one is the value behind the one before."""
+    gdb.execute("rr-goto start", to_string=True)
+    watch = gdb.Breakpoint(f"*(long *) {ADDRESS}", gdb.BP_WATCHPOINT)
+    forwards = []
+    while len(forwards) < most:
+        before = int(gdb.parse_and_eval(VALUE))
+        stop = do("continue")
+        if not isinstance(stop, gdb.BreakpointEvent):
+            break
+        forwards.append((gdb.selected_thread().ptid[1], before, int(gdb.parse_and_eval(VALUE))))
+    backwards = []
+    while len(backwards) < len(forwards):
+        behind = int(gdb.parse_and_eval(VALUE))
+        stop = do("reverse-continue")
+        if not isinstance(stop, gdb.BreakpointEvent):
+            break
+        backwards.append((gdb.selected_thread().ptid[1], int(gdb.parse_and_eval(VALUE)), behind))
+    watch.delete()
+    same("watchpoint", forwards, backwards[::-1])
+
+
+def steps(where, most, forward="stepi", back="reverse-stepi"):
+    """From a moment on by single steps, and back again."""
+    gdb.execute(f"rr-goto {where}", to_string=True)
+    forwards = [state()]
+    for _ in range(most):
+        if "end" in str(do(forward)) or state() == forwards[-1]:
+            break
+        forwards.append(state())
+    backwards = [forwards[-1]]
+    for _ in range(len(forwards) - 1):
+        do(back)
+        backwards.append(state())
+    same(f"{forward} from {where}", forwards, backwards[::-1])
+
+
+def wander(seed, most):
+    """MOST random commands; every moment that comes again has to look as it did."""
+    chance = random.Random(seed)
+    known = {}
+    there = gdb.Breakpoint(HERE)
+    commands = [
+        "stepi",
+        "reverse-stepi",
+        "step",
+        "reverse-step",
+        "next",
+        "reverse-next",
+        "continue",
+        "reverse-continue",
+    ]
+    commands += ["finish", "reverse-finish", "rr-back", "goto"]
+    again = 0
+    for count in range(most):
+        command = chance.choice(commands)
+        if command == "goto":
+            command = f"rr-goto {chance.choice(sorted(known))}" if known else "rr-goto 50%"
+        try:
+            gdb.execute(command, to_string=True)
+        except gdb.error as error:
+            # What GDB itself refuses at a place is no difference: no outer frame, no line.
+            if not re.search(r"outermost|bounds of current function|not meaningful|Cannot find", str(error)):
+                raise
+        where = moment()
+        now = state()
+        if known.setdefault(where, now) != now:
+            raise gdb.GdbError(f"ORACLE: {where} differs behind {command} ({count}):\n {known[where]}\n {now}")
+        again += 1
+    there.delete()
+    print(f"ORACLE: wandered {most} steps over {len(known)} moments")
+
+
+HERE = os.environ["ORACLE_HERE"]
+ADDRESS = os.environ["ORACLE_VALUE"]
+VALUE = f"*(long *) {ADDRESS}"
