@@ -10,10 +10,10 @@ static volatile long here = 1000, there = 1000;
 static volatile long sum = 2000;
 static pid_t teller;
 
-static void look(int signal)
+static void look(int signal __attribute__((unused)))
 {
-	(void)signal;
-	sum = here + there;
+	if (sum == 2000)
+		sum = here + there;
 }
 
 static void move(long amount)

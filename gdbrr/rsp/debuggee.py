@@ -86,7 +86,21 @@ class Debuggee(Attached):
         if self.at_end:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
         plain = b"vCont;" + resume_verb("c" if step is None else "s", step, signals)
-        return self._told(self._go_on(step, signals, held, fence, plain))
+        return self._told(self._behind_store(self._go_on(step, signals, held, fence, plain), held, fence))
+
+    def _behind_store(self, stop: Stop, held: set[Held], fence: Fence | None) -> Stop:
+        """A watched place was stored to by an operation: that happens at once, however many stores the engine makes of
+        it. So the stop is where the program goes on."""
+        if stop.ended or not stop.has("watch", "awatch", "rwatch") or not self._in_engine(self._real_pc(stop)):
+            return stop
+        view = self.views().get(stop.tid)
+        if view is None or not view.ret_pc:
+            return stop
+        code = {each for each in held if each[0] == SOFTWARE}
+        landed = self._run_to(stop.tid, view.ret_pc, b"vCont;c", code, fence)
+        if landed.ended or landed.tid != stop.tid or landed.signal != SIGNAL_TRAP or landed.has("replaylog"):
+            return landed
+        return dataclasses.replace(landed, reasons=stop.reasons)
 
     def _go_on(
         self, step: int | None, signals: Sequence[tuple[int, int]], held: set[Held], fence: Fence | None, plain: bytes
@@ -234,7 +248,9 @@ class Debuggee(Attached):
         """Whether a step of the program's code went into the engine."""
         if stop.tid != tid or stop.signal != SIGNAL_TRAP:
             return False
-        pc = self._real_pc(stop)
+        return self._in_engine(self._real_pc(stop))
+
+    def _in_engine(self, pc: int) -> bool:
         if self._engine is None:
             self._engine = executable_ranges(self.pid, _ENGINE)
         return any(start <= pc < end for start, end in self._engine)
