@@ -12,7 +12,8 @@ import re
 
 import gdb
 
-REGISTERS = "rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15 rip".split()
+# At the call of an operation, rax, rcx, r10 and r11 are what the engine found at its entry.
+REGISTERS = "rbx rdx rsi rdi rbp rsp r8 r9 r12 r13 r14 r15 rip".split()
 ENDS = ("No more reverse-execution history", "Reached end of recorded history")
 
 
@@ -54,9 +55,9 @@ def at_end(stop):
 
 def same(what, forwards, backwards):
     if forwards != backwards:
-        for place, (one, two) in enumerate(zip(forwards, backwards)):
-            if one != two:
-                raise gdb.GdbError(f"ORACLE: {what}: stop {place} differs:\n {one}\n {two}")
+        for place in range(min(len(forwards), len(backwards))):
+            if forwards[place] != backwards[place]:
+                raise gdb.GdbError(f"ORACLE: {what}: stop {place}:\n {forwards[place]}\n {backwards[place]}")
         raise gdb.GdbError(f"ORACLE: {what}: {len(forwards)} stops forwards, {len(backwards)} backwards")
     print(f"ORACLE: {what}: {len(forwards)} stops are the same")
 
@@ -117,7 +118,9 @@ def steps(where, most, forward="stepi", back="reverse-stepi"):
         if "end" in str(do(forward)) or state() == forwards[-1]:
             break
         forwards.append(state())
-    backwards = [forwards[-1]]
+    # An operation is one step back, and with it the way to it through the linkage table.
+    forwards = [one for one in forwards if ".plt" not in gdb.execute(f"info symbol {one[1][-1]}", to_string=True)]
+    backwards = [state()]
     for _ in range(len(forwards) - 1):
         do(back)
         backwards.append(state())
@@ -129,18 +132,8 @@ def wander(seed, most):
     chance = random.Random(seed)
     known = {}
     there = gdb.Breakpoint(HERE)
-    commands = [
-        "stepi",
-        "reverse-stepi",
-        "step",
-        "reverse-step",
-        "next",
-        "reverse-next",
-        "continue",
-        "reverse-continue",
-    ]
-    commands += ["finish", "reverse-finish", "rr-back", "goto"]
-    again = 0
+    commands = ["stepi", "reverse-stepi", "step", "reverse-step", "next", "reverse-next", "continue"]
+    commands += ["reverse-continue", "finish", "reverse-finish", "rr-back", "goto"]
     for count in range(most):
         command = chance.choice(commands)
         if command == "goto":
@@ -155,7 +148,6 @@ def wander(seed, most):
         now = state()
         if known.setdefault(where, now) != now:
             raise gdb.GdbError(f"ORACLE: {where} differs behind {command} ({count}):\n {known[where]}\n {now}")
-        again += 1
     there.delete()
     print(f"ORACLE: wandered {most} steps over {len(known)} moments")
 

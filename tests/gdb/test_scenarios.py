@@ -99,22 +99,13 @@ def test_random_commands_show_every_moment_as_it_was(scene: str, tmp_path: Path)
 def test_two_gdbs_on_one_demo(tmp_path: Path) -> None:
     case, demo = built("threads", "pie"), tmp_path / "x.demo"
     recorded(case, "threads", demo)
-    inner = f"rr-replay {demo}"
     words = ["gdb", "-nx", "-batch"]
     for command in (
-        f"source {ROOT / 'gdbinit.py'}",
-        f"file {case.program}",
-        inner,
-        f"break {case.here}",
-        "reverse-continue",
+        *(f"source {ROOT / 'gdbinit.py'}", f"file {case.program}", f"rr-replay {demo}", f"break {case.here}"),
+        *("reverse-continue", "rr-when", "shell sleep 3", "reverse-continue", "rr-when"),
     ):
         words += ["-ex", command]
-    other = subprocess.Popen(
-        [*words, "-ex", "rr-when", "-ex", "shell sleep 3", "-ex", "reverse-continue", "-ex", "rr-when"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
+    other = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
     out = played(case, demo, "breakpoints(8)", "watchpoints(6)")
     theirs, _ = other.communicate(timeout=100)
     assert out.count("stops are the same") == 2, out
@@ -152,14 +143,11 @@ def test_a_front_end_over_the_machine_interface(scene: str, tmp_path: Path) -> N
     recorded(case, scene, demo)
     script = MI.format(demo=demo, here=case.here, value=case.value)
     setting = ["-iex", "set debuginfod enabled off", "-ex", f"source {ROOT / 'gdbinit.py'}"]
-    out = subprocess.run(
-        ["gdb", "-nx", "-q", "-i", "mi", *setting, case.program], input=script, capture_output=True, text=True, timeout=100,
-        check=False,
-    ).stdout  # fmt: skip
+    words = ["gdb", "-nx", "-q", "-i", "mi", *setting, case.program]
+    out = subprocess.run(words, input=script, capture_output=True, text=True, timeout=100, check=False).stdout
     assert "^error" not in out, out
     stops = re.findall(r'^\*stopped(?:,reason="([a-z-]+)")?', out, re.MULTILINE)
-    assert stops.count("breakpoint-hit") >= 2, out
-    assert out.count("end-stepping-range") >= 3, out
+    assert stops.count("breakpoint-hit") >= 3 and stops.count("end-stepping-range") >= 1, out
     assert out.count('frame={addr="') >= 8, "moves of gdbrr's commands are stops as well"
     assert 'value="17"' in out and "what was changed here is undone" in out, out
     assert "No more reverse-execution history" in out, out

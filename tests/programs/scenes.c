@@ -186,7 +186,9 @@ static int strings(void)
 	char from[200], to[200];
 	for (int i = 0; i < 3; i++) {
 		memset(from, 'a' + i, sizeof from);
-		__asm__ volatile("rep movsb" : : "S"(from), "D"(to), "c"(sizeof to) : "memory");
+		void *source = from, *target = to;
+		size_t count = sizeof to;
+		__asm__ volatile("rep movsb" : "+S"(source), "+D"(target), "+c"(count) : : "memory");
 		here(to[100 + i]);
 	}
 	return 0;
