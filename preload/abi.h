@@ -180,7 +180,7 @@ enum gr_cmd {
 
 #define GR_SLOT_ECHO 1     // write the program's output to descriptors 1 and 2 as it appears
 #define GR_SLOT_HOLD_END 2 // at the end of the order stay ENDED instead of ending as the recording did
-#define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot stops
+#define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot of a replay stops
 #define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area
 #define GR_SLOT_TRACED 16  // points are debug registers set by a tracer, not perf events
 #define GR_SLOT_KEEP_HITS 64  // wait for the controller rather than overwrite a hit that it has not taken

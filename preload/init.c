@@ -31,6 +31,7 @@
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
 #include "syscall/fd/output.h"
+#include "syscall/query/query.h"
 #include "watch/points.h"
 
 #define RSEQ_SIGNATURE 0x53053053 // glibc's on x86
@@ -204,6 +205,8 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_self = self;
 	if (gr_mode == GR_MODE_RECORD)
 		gr_turn_init(self);
+	if (gr_mode == GR_MODE_RECORD)
+		gr_query_init();
 	__atomic_store_n(&gr_ctl->started, 1, __ATOMIC_RELEASE);
 	return true;
 }

@@ -122,6 +122,7 @@ def start(
     try:
         recording = Recording(request, Path(scratch.name) / "live.recording")
         try:
+            recording.page.slot(0).flags = lib.GR_SLOT_DEBUGGED
             pid = recording.start(stop=True, die_with_parent=True, stdio=stdio, session=session)
             _, status = os.waitpid(pid, os.WUNTRACED)
             if not os.WIFSTOPPED(status):

@@ -27,6 +27,7 @@ from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, inputs, scratch, spawn
+from gdbrr.launch.ahead import Ahead
 from gdbrr.launch.signals import terminal_signals
 
 if TYPE_CHECKING:
@@ -37,6 +38,8 @@ SUFFIX = ".recording"
 LIMITS = "docs/limits.md says what can be recorded"
 _FIRST_LOOK = 0.001
 _SLOWEST_LOOK = 0.5
+_SLOWEST_PAUSE = 0.1
+"""Between two looks at how far the log has come, which cost less."""
 
 
 class Kept(GdbrrError):
@@ -331,9 +334,11 @@ def run(request: Request, demo: Path) -> Ending:
 
 def _await_end(recording: Recording, wake: int) -> int:
     """Wait until the program is gone; stop with it when it is stopped, so that job control sees one program."""
-    look = _FIRST_LOOK
+    look = pause = _FIRST_LOOK
+    due = 0.0
     poll = select.poll()
     poll.register(wake, select.POLLIN)
+    ahead = Ahead(recording.page, recording.directory / "log")
     while True:
         pid, status = os.waitpid(recording.pid, os.WNOHANG | os.WUNTRACED)
         if pid and os.WIFSTOPPED(status):
@@ -342,9 +347,13 @@ def _await_end(recording: Recording, wake: int) -> int:
                 os.kill(recording.pid, signal.SIGCONT)
             continue
         if pid:
+            ahead.end()
             return status
-        recording.note_objects()
-        if poll.poll(look * 1000):
+        now = time.monotonic()
+        if now >= due:
+            recording.note_objects()
+            due, look = now + look, min(look * 1.5, _SLOWEST_LOOK)
+        pause = _FIRST_LOOK if ahead.look() else min(pause * 1.5, _SLOWEST_PAUSE)
+        if poll.poll(min(pause, due - now) * 1000):
             with contextlib.suppress(BlockingIOError):
                 os.read(wake, 4096)
-        look = min(look * 1.5, _SLOWEST_LOOK)

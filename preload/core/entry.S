@@ -9,11 +9,26 @@
 // Builds the frame on the engine's stack. %r11 holds the thread, %rsp the program's, `goes_on` where the program goes
 // on, `tail` the stub that it goes on by, or 0. Flags are untouched until they are saved.
 .macro FRAME goes_on, tail
+	FRAME_TOP \tail
+	FRAME_REST \goes_on
+.endm
+
+// The upper end of the frame: the tail as its gs_base, the program's stack pointer where fs_base will be, the flags.
+.macro FRAME_TOP tail
 	mov %rsp, GR_OFF_RSP(%r11)
 	mov GR_OFF_STACK(%r11), %rsp
-	movq \tail, GR_FRAME_TAIL-GR_FRAME(%rsp)
-	lea -16(%rsp), %rsp              // fs_base, gs_base
+	pushq \tail
+	pushq GR_OFF_RSP(%r11)
 	pushfq
+	testb $4, 2(%rsp)                // AC, which the kernel clears, too: the engine's accesses are not all aligned
+	jz 9f
+	pushfq
+	andl $~0x40000, (%rsp)
+	popfq
+9:
+.endm
+
+.macro FRAME_REST goes_on
 	pushq \goes_on
 	push %r15
 	push %r14
@@ -81,7 +96,60 @@ gr_door_stub:
 	mov %fs:(%rcx), %rcx
 	jrcxz 2b
 	xchg %rcx, %r11
-	FRAME -8(%rcx), %rcx
+	FRAME_TOP %rcx
+	cmp $GR_SYS_NUMBERS, %rax
+	jae 5f
+	lea gr_quick(%rip), %rcx
+	movzbl (%rcx, %rax), %ecx
+	test %ecx, %ecx
+	jz 5f
+
+	// The short way (syscall/query/query.c): what a function may change is kept, and put back where it declines.
+	push %rdi
+	push %rsi
+	push %rdx
+	push %r8
+	push %r9
+	push %r10
+	push %r11
+	subq $GR_LEVEL, GR_OFF_STACK(%r11)
+	cld
+	mov %r11, %r8
+	.cfi_remember_state
+	.cfi_escape 0x0f, 4, 0x77, 0xc0, 0, 0x06               // CFA: the program's rsp, at 64
+	.cfi_escape 0x10, 16, 6, 0x77, 0xc8, 0, 0x06, 0x38, 0x1c // rip: in front of the tail, which is at 72
+	call gr_query_quick
+	.cfi_restore_state
+	pop %r11
+	addq $GR_LEVEL, GR_OFF_STACK(%r11)
+	test %edx, %edx
+	pop %r10
+	pop %r9
+	pop %r8
+	pop %rdx
+	pop %rsi
+	pop %rdi
+	jz 5f
+	mov (%rsp), %r11
+	test $0x40500, %r11d             // as in gr_leave
+	jnz 6f
+	mov %rax, %rcx
+	movzbl %r11b, %eax
+	shl $8, %eax
+	bt $11, %r11d
+	setc %al
+	add $0x7f, %al
+	sahf
+	mov %rcx, %rax
+7:	mov 16(%rsp), %rcx
+	mov 8(%rsp), %rsp
+	jmp *%rcx
+6:	popfq
+	lea -8(%rsp), %rsp
+	jmp 7b
+
+5:	mov 16(%rsp), %rcx
+	FRAME_REST -8(%rcx)
 	call gr_door_c
 
 // Leaves by the frame at %rsp: every register from it, rcx and r11 as the kernel leaves them. A stub's tail sets rcx.
@@ -279,41 +347,7 @@ gr_constructor:
 	.section .init_array, "aw"
 	.quad gr_constructor
 
-// ------------------------------------------------------------------ parked threads
 	.text
-	.globl gr_ctx_save
-	.hidden gr_ctx_save
-	.type gr_ctx_save, @function
-gr_ctx_save:
-	mov %rbx, (%rdi)
-	mov %rbp, 8(%rdi)
-	mov %r12, 16(%rdi)
-	mov %r13, 24(%rdi)
-	mov %r14, 32(%rdi)
-	mov %r15, 40(%rdi)
-	lea 8(%rsp), %rdx
-	mov %rdx, 48(%rdi)
-	mov (%rsp), %rdx
-	mov %rdx, 56(%rdi)
-	xor %eax, %eax
-	ret
-	.size gr_ctx_save, .-gr_ctx_save
-
-	.globl gr_ctx_restore
-	.hidden gr_ctx_restore
-	.type gr_ctx_restore, @function
-gr_ctx_restore:
-	mov (%rdi), %rbx
-	mov 8(%rdi), %rbp
-	mov 16(%rdi), %r12
-	mov 24(%rdi), %r13
-	mov 32(%rdi), %r14
-	mov 40(%rdi), %r15
-	mov 48(%rdi), %rsp
-	mov $1, %eax
-	jmp *56(%rdi)
-	.size gr_ctx_restore, .-gr_ctx_restore
-
 	.globl gr_call_on
 	.hidden gr_call_on
 	.type gr_call_on, @function
@@ -323,18 +357,6 @@ gr_call_on:
 	call *%rsi
 	ud2
 	.size gr_call_on, .-gr_call_on
-
-// Stops a leaf for its debugger: the controller knows the address behind the int3.
-	.globl gr_debug_trap
-	.hidden gr_debug_trap
-	.type gr_debug_trap, @function
-gr_debug_trap:
-	int3
-	.globl gr_debug_trapped
-	.hidden gr_debug_trapped
-gr_debug_trapped:
-	ret
-	.size gr_debug_trap, .-gr_debug_trap
 
 // ------------------------------------------------------------------ stubs of patched call sites (patch/stub.c)
 	.section gr_stubs, "ax", @progbits

@@ -9,6 +9,7 @@
 #define GR_OFF_CTX 320   // struct gr_thread.ctx
 #define GR_FRAME 160     // sizeof(struct gr_regs)
 #define GR_FRAME_TAIL 152 // its gs_base: where the door goes on instead of rip, if not 0 (a patched site's stub)
+#define GR_SYS_NUMBERS 512 // GR_SYS_MAX
 #define GR_LEVEL 0x4000  // engine stack for one entry; nested entries go below
 
 // a thread's block: pub and private fields, xsave area, stack of the handlers, engine stack

@@ -55,6 +55,7 @@ _Static_assert(sizeof(struct gr_regs) == GR_FRAME, "entry.S builds a struct gr_r
 _Static_assert(offsetof(struct gr_thread, stack) == GR_OFF_STACK, "entry.S");
 _Static_assert(offsetof(struct gr_thread, program_rsp) == GR_OFF_RSP, "entry.S");
 _Static_assert(offsetof(struct gr_thread, ctx) == GR_OFF_CTX, "entry.S");
+_Static_assert(GR_SYS_MAX == GR_SYS_NUMBERS, "entry.S");
 _Static_assert(sizeof(struct gr_thread) <= GR_BLOCK_XSAVE, "block layout");
 
 extern __thread struct gr_thread *gr_self __attribute__((tls_model("initial-exec"), visibility("hidden")));

@@ -11,7 +11,7 @@
 //
 // A field that is 0 is absent and its bit is clear; bit 7 is clear. Varints are little-endian base 128 in
 // their shortest form, so one event has one encoding. `check` is a hash: as a varint it would only grow.
-#include "codec.h"
+#include "put.h"
 
 enum {
 #define OP(name, ...) GR_KIND_##name,
@@ -19,19 +19,6 @@ enum {
 #undef OP
 	GR_KIND_COUNT
 };
-
-enum { HAS_OBJECT = 1, HAS_RESULT = 2, HAS_CHECK = 4, HAS_NR = 8, HAS_FLAGS = 16, HAS_DATA = 32, HAS_TIME = 64,
-       HAS_ALL = 127 };
-
-static uint8_t *gr_varint_put(uint8_t *dst, uint64_t value)
-{
-	while (value >= 0x80) {
-		*dst++ = (uint8_t)(value | 0x80);
-		value >>= 7;
-	}
-	*dst++ = (uint8_t)value;
-	return dst;
-}
 
 // Returns the byte behind the varint, or NULL when it is cut off, overlong or more than 64 bits.
 static const uint8_t *gr_varint_get(const uint8_t *src, const uint8_t *end, uint64_t *ret)
@@ -54,29 +41,8 @@ static const uint8_t *gr_varint_get(const uint8_t *src, const uint8_t *end, uint
 
 size_t gr_event_encode(uint8_t *dst, const struct gr_event *ev, uint64_t *last_stamp)
 {
-	uint8_t mask = (ev->object ? HAS_OBJECT : 0) | (ev->result ? HAS_RESULT : 0) | (ev->check ? HAS_CHECK : 0) |
-	               (ev->nr ? HAS_NR : 0) | (ev->flags ? HAS_FLAGS : 0) | (ev->len ? HAS_DATA : 0) |
-	               (ev->time ? HAS_TIME : 0);
-	uint8_t *p = dst;
-	*p++ = ev->kind;
-	*p++ = mask;
-	p = gr_varint_put(p, ev->stamp - *last_stamp);
-	*last_stamp = ev->stamp;
-	if (mask & HAS_OBJECT)
-		p = gr_varint_put(p, ev->object);
-	if (mask & HAS_RESULT)
-		p = gr_varint_put(p, (uint64_t)ev->result << 1 ^ (uint64_t)(ev->result >> 63));
-	if (mask & HAS_CHECK)
-		for (int i = 0; i < 4; i++)
-			*p++ = (uint8_t)(ev->check >> 8 * i);
-	if (mask & HAS_NR)
-		p = gr_varint_put(p, ev->nr);
-	if (mask & HAS_FLAGS)
-		*p++ = ev->flags;
-	if (mask & HAS_TIME)
-		p = gr_varint_put(p, ev->time);
-	if (mask & HAS_DATA) {
-		p = gr_varint_put(p, ev->len);
+	uint8_t *p = gr_event_put(dst, ev, last_stamp);
+	if (ev->len) {
 		const uint8_t *from = ev->data;
 		size_t n = ev->len;
 		// A loop would become a call of memcpy, which the engine does not have.

@@ -12,6 +12,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "put.h"
 #include "turn.h"
 
 // Here, or by the controller while a debugger had the program stopped.
@@ -75,8 +76,11 @@ uint64_t gr_time_now(void)
 	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 }
 
-// INVARIANT(segment-time): an event that comes COARSE cycles or more behind the last timed one of its thread is timed,
-// so the time between two events of a thread is known up to COARSE cycles.
+// INVARIANT(segment-time): an event that comes COARSE cycles or more behind the last timed one of its thread is timed, so the
+// time between two events of a thread is known up to COARSE cycles. Of calls that only ask one in UNTIMED looks at the counter:
+// the time that is known then is too long, never too short.
+#define UNTIMED 16
+
 static uint64_t coarse_time(struct gr_thread *self)
 {
 	uint64_t cycles = gr_tsc_trapped ? gr_time_now() << 12 : __builtin_ia32_rdtsc(); // as if there were four in a nanosecond
@@ -88,6 +92,17 @@ static uint64_t coarse_time(struct gr_thread *self)
 }
 
 // ---------------------------------------------------------------- events
+// The last of `count` stamps. While the program has one thread nobody else takes any, and a signal comes before or behind an
+// instruction: then it need not be locked.
+static inline uint64_t take_stamps(uint64_t count)
+{
+	uint64_t before = count;
+	if (__atomic_load_n(&gr_ctl->threads, __ATOMIC_RELAXED) != 1)
+		return __atomic_add_fetch(&gr_ctl->clock, count, __ATOMIC_SEQ_CST);
+	__asm__ volatile("xaddq %0, %1" : "+r"(before), "+m"(gr_ctl->clock) : : "memory", "cc");
+	return before + count;
+}
+
 // Room for an event and `more` bytes, and the last of `stamps` stamps for it. False when the log is closed: nothing of this
 // thread is logged any more.
 static bool begin_some(struct gr_thread *self, struct gr_event *ev, size_t more, unsigned stamps)
@@ -101,7 +116,7 @@ static bool begin_some(struct gr_thread *self, struct gr_event *ev, size_t more,
 	if ((size_t)(self->end - self->pos) < need && !new_chunk(self, need))
 		return false;
 	ev->time = coarse_time(self);
-	ev->stamp = __atomic_add_fetch(&gr_ctl->clock, stamps, __ATOMIC_SEQ_CST);
+	ev->stamp = take_stamps(stamps);
 	return !(ev->stamp & GR_CLOSED);
 }
 
@@ -198,6 +213,34 @@ void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event
 	self->pub.ops++;
 	put_pieces(self, end, pieces, count);
 	put_rest(self, pieces, count, 0);
+}
+
+void gr_log_query(struct gr_thread *self, uint16_t nr, uint8_t action, uint32_t check, int64_t result,
+		  const struct gr_piece pieces[2], unsigned count)
+{
+	struct gr_event start = {.kind = GR_OP_SYS_START, .nr = nr + 1, .check = check, .flags = action};
+	struct gr_event end = {.kind = GR_OP_SYS_END, .nr = nr + 1, .result = result};
+	for (unsigned i = 0; i < count; i++)
+		end.len += sizeof pieces->len + pieces[i].len;
+	if (++self->untimed == UNTIMED) {
+		self->untimed = 0;
+		start.time = coarse_time(self);
+	}
+	end.stamp = take_stamps(2);
+	if (end.stamp & GR_CLOSED)
+		return;
+	start.stamp = end.stamp - 1;
+	uint8_t *p = gr_event_put(self->pos, &start, &self->stamp);
+	p = gr_event_put(p, &end, &self->stamp);
+	for (unsigned i = 0; i < count; i++) {
+		memcpy(p, &pieces[i].len, sizeof pieces->len);
+		p += sizeof pieces->len;
+		memcpy(p, (const void *)pieces[i].addr, pieces[i].len);
+		p += pieces[i].len;
+	}
+	self->pos = p;
+	self->pub.ops++;
+	commit(self);
 }
 
 void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count)

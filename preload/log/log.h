@@ -4,6 +4,7 @@
 // Owns: the log mapping at GR_DATA_ADDR, the clock.
 #pragma once
 
+#include "../core/page.h"
 #include "../core/thread.h"
 #include "codec.h"
 
@@ -22,6 +23,17 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 
 // The same for pieces that stand in a row behind one length; together they fit one event.
 void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);
+
+// A call that only asks, its start and its end, from a place where every nanosecond counts: what it brought in stands in at most
+// two short pieces. False, and nothing has happened, where it is not as easy as that.
+#define GR_QUERY_DATA 64
+static inline bool gr_log_ready(const struct gr_thread *self)
+{
+	return (size_t)(self->end - self->pos) > 2 * GR_EVENT_MAX_HEAD + 2 * sizeof(uint32_t) + GR_QUERY_DATA &&
+	       !(__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED);
+}
+void gr_log_query(struct gr_thread *self, uint16_t nr, uint8_t action, uint32_t check, int64_t result,
+		  const struct gr_piece pieces[2], unsigned count);
 
 // Two events in a row that share one place in the order: a start that nobody else can see, and its end.
 void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event *end, const struct gr_piece *pieces,

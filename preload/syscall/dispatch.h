@@ -44,7 +44,10 @@ void gr_sud_disarm(void);
 // vdso.c: makes the vDSO's functions plain system calls.
 void gr_vdso_init(uint64_t vdso);
 
-// clock_gettime by the vDSO's own code.
+// The clock by the vDSO's own code; false where it does not know that one, or must not be asked.
+struct timespec;
+bool gr_vdso_now(struct gr_thread *self, uint64_t number, struct timespec *ret);
+// clock_gettime, that way if possible.
 long gr_vdso_clock(const struct gr_call *call);
 
 // A nested call trapped at `pc`: if that is the vDSO, the machine's clock cannot be read without one.

@@ -16,6 +16,7 @@
 #include "fd/echo.h"
 #include "fd/input.h"
 #include "memory/memory.h"
+#include "query/query.h"
 
 // Where the stores of this call are gathered: in the thread's room, behind the buffers of the call.
 static void stores_open(struct gr_call *call, uint64_t used, struct gr_stores *stores)
@@ -47,28 +48,6 @@ static uint8_t probe(const struct gr_call *call)
 	return found;
 }
 
-// A call that only asks: it does not wait and changes nothing that another thread could see.
-// INVARIANT(query-is-one-place): nothing can come between its start and its end that would have to be told apart, so both
-// are logged behind it, at neighbouring stamps.
-static bool is_query(const struct gr_call *call)
-{
-	uint8_t cls = call->sys->cls;
-	return !call->sys->flags && (cls == GR_CLASS_time || cls == GR_CLASS_random || cls == GR_CLASS_proc) && !gr_fd_makes(call);
-}
-
-static void record_query(struct gr_call *call)
-{
-	struct gr_piece *pieces = gr_call_room(call->self);
-	struct gr_event start = {.kind = GR_OP_SYS_START, .nr = call->nr + 1, .check = gr_call_check(call), .flags = call->action};
-	struct gr_event end = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
-	gr_call_before(call);
-	end.result = call->result = gr_call_kernel(call);
-	int count = call->action == GR_ACT_RECORD ? gr_call_outputs(call, pieces) : 0;
-	if (count < 0)
-		gr_refuse(call);
-	gr_log_pair(call->self, &start, &end, pieces, count);
-}
-
 void gr_call_record(struct gr_call *call)
 {
 	struct gr_stage stage;
@@ -78,8 +57,8 @@ void gr_call_record(struct gr_call *call)
 	call->action = gr_rule_action(call);
 	if (call->action == GR_ACT_REFUSE)
 		gr_refuse(call);
-	if (is_query(call)) {
-		record_query(call);
+	if (gr_is_query(call)) {
+		gr_query_record(call);
 		return;
 	}
 	gr_call_start(call);

@@ -25,19 +25,24 @@ static long (*kept)(long clock, struct timespec *ret);
 #define KEPT_CLOCKS 0x8f3ul // REALTIME, MONOTONIC, MONOTONIC_RAW, both coarse ones, BOOTTIME, TAI
 static uint64_t vdso_start, vdso_end;
 
+bool gr_vdso_now(struct gr_thread *self, uint64_t number, struct timespec *ret)
+{
+	long (*clock)(long, struct timespec *) = __atomic_load_n(&kept, __ATOMIC_RELAXED);
+	if (!clock || number > 63 || !(1ul << number & KEPT_CLOCKS) || !gr_copy_guarded || gr_copy_watched)
+		return false;
+	self->nest++;
+	long failed = clock((long)number, ret);
+	self->nest--;
+	return !failed;
+}
+
 // As the system call: an address without memory is an error and no fault.
 long gr_vdso_clock(const struct gr_call *call)
 {
 	struct timespec now;
-	long (*clock)(long, struct timespec *) = __atomic_load_n(&kept, __ATOMIC_RELAXED);
-	if (!clock || call->arg[0] > 63 || !(1ul << call->arg[0] & KEPT_CLOCKS))
+	if (!gr_vdso_now(call->self, call->arg[0], &now))
 		return gr_raw6(call->nr, call->arg[0], call->arg[1], 0, 0, 0, 0);
-	call->self->nest++;
-	long ret = clock(call->arg[0], &now);
-	call->self->nest--;
-	if (ret == 0 && gr_copy((void *)call->arg[1], &now, sizeof now) != sizeof now)
-		ret = -EFAULT;
-	return ret;
+	return gr_copy((void *)call->arg[1], &now, sizeof now) == sizeof now ? 0 : -EFAULT;
 }
 
 void gr_vdso_forget(void)

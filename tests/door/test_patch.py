@@ -106,3 +106,12 @@ def test_backtrace_crosses_the_door(patch: str) -> None:
     assert names[0] == "gr_wait6", seen.describe()
     assert names[-3:] == ["innermost", "middle", "main"], seen.describe()
     assert "gr_door_c" in names
+
+
+@patched_and_trapped
+def test_calls_that_only_ask_keep_everything(patch: str, tmp_path: Path) -> None:
+    program = programs.build("asking")
+    native = run(program).expect(0).out.splitlines()
+    lines = there_and_back(tmp_path / "x.demo", patch, program, rounds=2).splitlines()
+    assert lines[:2] == native[:2] == ["registers: wrong 0", "addresses: 8000 errors of 8000"]
+    assert lines[2:] != native[2:]
