@@ -73,6 +73,18 @@ def test_a_program_finds_its_own_setting(tsc: str, tmp_path: Path) -> None:
         assert again.expect(0).out == first.out
 
 
+def test_it_rises_as_fast_as_by_itself(tmp_path: Path) -> None:
+    # GIVEN its rate by itself, in thousands a second, and how often it went back there
+    rate, back = run(programs.build("tsc_rate")).expect(0).out.split()
+    assert back == "0"
+    # WHEN most readings are computed and not made, THEN neither shows
+    first = recorded("tsc_rate", tmp_path / "a.demo")
+    found, back = first.out.split()
+    assert back == "0"
+    assert abs(int(found) / int(rate) - 1) < 0.01
+    assert replayed(tmp_path / "a.demo").expect(0).out == first.out
+
+
 def test_the_profile_full_records_it(tmp_path: Path) -> None:
     demo = tmp_path / "a.demo"
     first = run(*GDBRR, "record", "-p", "full", "-o", demo, "--", programs.build("tsc_spin")).expect(0)

@@ -1,4 +1,4 @@
-// The time stamp counter; see tsc.h. The kernel makes the instructions fault; here they are executed, logged and injected.
+// The time stamp counter; see tsc.h. The kernel makes the instructions fault; here their result is found, logged and injected.
 // Runs in: the handler of SIGSEGV, on the engine's alternate stack; the constructor; threads at their birth.
 // May call: core, log, replay.
 // Owns: the kernel's setting of PR_SET_TSC for each thread.
@@ -16,6 +16,7 @@
 #include "../../core/raw.h"
 #include "../../log/log.h"
 #include "../../replay/gate.h"
+#include "clock.h"
 
 #define EFLAGS_RF 0x10000
 #define LONGEST 15
@@ -109,17 +110,10 @@ static int counter_at(uint64_t rip, unsigned *length)
 
 struct reading { uint32_t low, high, processor; };
 
-// Where the thread traps, the kernel is asked to let this one pass.
 static struct reading read_counter(int which)
 {
-	struct reading now = {0};
-	allow(true);
-	if (which == COUNTER)
-		__asm__ volatile("rdtsc" : "=a"(now.low), "=d"(now.high));
-	else
-		__asm__ volatile("rdtscp" : "=a"(now.low), "=d"(now.high), "=c"(now.processor));
-	allow(false);
-	return now;
+	uint64_t counter = gr_tsc_clock();
+	return (struct reading){(uint32_t)counter, (uint32_t)(counter >> 32), which == COUNTER ? 0 : gr_tsc_processor()};
 }
 
 // ---------------------------------------------------------------- the operation
