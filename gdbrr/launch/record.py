@@ -23,11 +23,11 @@ import gdbrr
 from gdbrr import abi
 from gdbrr.abi import lib
 from gdbrr.config import tables
+from gdbrr.ctl.ahead import Ahead
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, inputs, scratch, spawn
-from gdbrr.launch.ahead import Ahead
 from gdbrr.launch.signals import terminal_signals
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ import pytest
 
 from gdbrr import abi
 from gdbrr.abi import lib
-from gdbrr.launch import ahead
-from gdbrr.launch.ahead import Ahead
+from gdbrr.ctl import ahead
+from gdbrr.ctl.ahead import Ahead
 
 SIZE = 64 << 20
 USED = 4 << 20
