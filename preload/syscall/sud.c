@@ -2,11 +2,16 @@
 // Runs in: the SIGSYS handler, on the engine's alternate stack; it only turns the thread towards the door.
 // May call: core.
 // Owns: the SIGSYS handler.
+#include <errno.h>
+#include <linux/audit.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <ucontext.h>
 
+#include "../core/page.h"
+#include "../core/panic.h"
 #include "../core/raw.h"
+#include "../core/thread.h"
 #include "../signal/signal.h"
 #include "dispatch.h"
 
@@ -23,6 +28,12 @@ static void to_door(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	if (info->si_arch != AUDIT_ARCH_X86_64) { // its number means another call
+		if (gr_mode != GR_MODE_OFF)
+			gr_panic(gr_self, GR_PANIC_REFUSED, "a 32-bit system call (int $0x80)\nbuild the program without it", 0, 0);
+		regs[REG_RAX] = -ENOSYS;
+		return;
+	}
 	regs[REG_RCX] = regs[REG_RIP];
 	regs[REG_RIP] = (greg_t)gr_door_trapped;
 }

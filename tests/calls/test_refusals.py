@@ -31,6 +31,7 @@ NANOSLEEP, WRITE, UNLINK = 230, 1, 87
         ("clone-files", "shares the program's descriptors"),
         ("map-twice", "mapped twice to be shared"),
         ("io_uring", "io_uring_setup"),
+        ("int-0x80", "a 32-bit system call (int $0x80)"),
     ],
 )
 def test_refused_by_name(what: str, said: str, tmp_path: Path) -> None:

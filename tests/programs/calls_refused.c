@@ -45,6 +45,10 @@ int main(int argc, char **argv)
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
 	}
+	if (!strcmp(what, "int-0x80")) {
+		int pid;
+		__asm__ volatile("int $0x80" : "=a"(pid) : "a"(20) : "memory");
+	}
 	if (!strcmp(what, "io_uring"))
 		syscall(SYS_io_uring_setup, 1, NULL);
 	puts("done");

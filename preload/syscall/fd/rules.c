@@ -312,6 +312,8 @@ enum gr_action gr_rule_action(const struct gr_call *call)
 		return GR_ACT_RECORD;
 	if (call->nr == SYS_chdir || call->nr == SYS_fchdir || call->nr == SYS_getcwd)
 		return GR_ACT_RECORD;
+	if (call->nr == SYS_statfs || call->nr == SYS_fstatfs) // how much is free is nothing that a file has
+		return GR_ACT_RECORD;
 	action = for_path(call, action);
 	return sys->flags & GR_SF_IRREVOCABLE && !device ? GR_ACT_RECORD : action;
 }
