@@ -7,6 +7,7 @@
 
 #include <ucontext.h>
 
+#include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/page.h"
@@ -78,15 +79,17 @@ struct gr_context gr_context_of(const struct gr_regs *regs)
 static void save_vectors(uint64_t area, uint64_t from)
 {
 	uint32_t magic2 = MAGIC2;
-	memset((void *)area, 0, learnt.software.extended);
+	// The area of a handler that has ended is where the next one's is. It was in the program's hands meanwhile.
+	if (from > GR_NO_VECTORS && gr_peek((void *)area, from, learnt.software.size) != learnt.software.size)
+		from = GR_NO_VECTORS;
+	if (from <= GR_NO_VECTORS)
+		memset((void *)area, 0, learnt.software.extended);
 	if (from == GR_NO_VECTORS) {
 		// Behind a library function they are nobody's, and a replay has others than the recording had.
 		*(uint64_t *)(area + 512) = 3; // x87 and SSE, of which only the control words are set
 		__asm__ volatile("fnstcw (%0); stmxcsr 24(%0)" : : "r"(area) : "memory");
 		((uint32_t *)area)[7] = 0xffff;
-	} else if (from)
-		memcpy((void *)area, (const void *)from, learnt.software.size);
-	else
+	} else if (!from)
 		__asm__ volatile("xsave64 (%0)"
 				 :
 				 : "r"(area), "a"((uint32_t)learnt.software.features), "d"((uint32_t)(learnt.software.features >> 32))

@@ -347,6 +347,22 @@ void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame)
 	is_ready(self);
 }
 
+// INVARIANT(all-before-the-next): the kernel runs the handlers of all signals that wait and may come, one behind the other,
+// before the instruction that was interrupted. They come here when the mask is the program's again.
+static void next_of_many(struct gr_thread *self, const struct gr_context *at)
+{
+	if (gr_mode == GR_MODE_REPLAY) {
+		deliver_again(self, at, GR_SIGNAL_BEHIND, self->sigmask);
+		return;
+	}
+	if (gr_mode != GR_MODE_RECORD || gr_closed)
+		return;
+	uint64_t mask = gr_mask_kernel(self);
+	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
+	if (is_ready(self))
+		deliver(self, at, GR_SIGNAL_BEHIND, self->sigmask);
+}
+
 _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 {
 	struct gr_context at = *(const struct gr_context *)frame->rsp;
@@ -379,6 +395,7 @@ _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 	is_ready(self);
 	if (gr_within_is(self, frame->rsp))
 		gr_within_back(self);
+	next_of_many(self, &at);
 	self->stack += GR_LEVEL;
 	gr_context_resume(self, &at);
 }

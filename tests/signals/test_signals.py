@@ -79,9 +79,11 @@ def test_a_replay_prints_what_the_recording_did(name: str, patch: str, tmp_path:
 
 
 @patched_and_trapped
-@pytest.mark.parametrize("name", ["signal_fork_within", "signal_stashed"])
+@pytest.mark.parametrize("name", ["signal_fork_within", "signal_stashed", "signal_queue"])
 def test_program_sees_what_it_sees_without_the_engine(name: str, patch: str, tmp_path: Path) -> None:
-    """A child of a handler in the middle of a wait waits on; signals that the kernel never blocks are pending."""
+    """A child of a handler in the middle of a wait waits on; signals that the kernel never blocks are pending; all that
+    waited are handled as soon as they are let in.
+    """
     demo = tmp_path / "a.demo"
     first = recorded(programs.build(name), demo, patch=patch)
     assert first.out == run(programs.build(name)).expect(0).out
