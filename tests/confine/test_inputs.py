@@ -167,3 +167,13 @@ def test_program_that_changes_what_it_has_read_is_told_so(program: str, what: st
     (place / "new").unlink(missing_ok=True)
     gdbrr("record", "--set", "file=record", *words, cwd=place).expect(0)
     gdbrr("replay", tmp_path / "x.demo").expect(0)
+
+
+@pytest.mark.parametrize(("change", "status"), [(change_size, 125), (Path.unlink, 125), (change_nothing, 0)])
+def test_file_that_is_only_asked_about_is_compared(change: Any, status: int, tmp_path: Path) -> None:
+    """What stat says is in the program's memory, where a debugger would show it."""
+    file = tmp_path / "file"
+    file.write_text("one\n")
+    gdbrr("record", "-p", "sparse", "-o", "x.demo", "/bin/sh", "-c", "[ -s file ]; echo $?", cwd=tmp_path).expect(0)
+    change(file)
+    gdbrr("replay", "x.demo", cwd=tmp_path).expect(status)
