@@ -31,7 +31,22 @@ if how == "mapped":
 print("ready", flush=True)
 sys.stdin.read()
 """
-AFTER = 'read x < "$3"; case $2 in write) printf "other" | dd of="$1" conv=notrunc status=none;; esac; echo go > "$4"'
+COMES = """
+import mmap, sys, time
+file = open(sys.argv[1], "r+b")
+view = mmap.mmap(file.fileno(), 0)
+time.sleep(1.2)  # mappings that lived for less than a second are not looked at again
+open(sys.argv[2], "w").write("go")
+time.sleep(60)
+"""
+AFTER = """
+read x < "$3"
+case $2 in
+map) exec "$5" -S -c "$6" "$1" "$4" ;;
+write) printf other | dd of="$1" conv=notrunc status=none ;;
+esac
+echo go > "$4"
+"""
 
 
 @pytest.fixture(params=["disk", "memory"])
@@ -48,7 +63,7 @@ def record(file: Path, how: str, after: str, tmp_path: Path, *more: str) -> Resu
     pipes = [tmp_path / "told", tmp_path / "go"]
     for pipe in pipes:
         os.mkfifo(pipe)
-    words = ("/bin/sh", "-c", AFTER, "sh", str(file), after, *map(str, pipes))
+    words = ("/bin/sh", "-c", AFTER, "sh", str(file), after, *map(str, pipes), sys.executable, COMES)
     with subprocess.Popen(words, start_new_session=True) as other:
         try:
             demo = tmp_path / "x.demo"
@@ -90,6 +105,11 @@ def test_a_change_from_outside_is_told(how: str, file: Path, tmp_path: Path) -> 
     assert f"likely causes     1. {said}" in again.err and again.err.count(said) == 1
     assert run(*GDBRR, "info", demo).out.count(NOTICE) == 1
     assert NOTICE in json.loads(run(*GDBRR, "replay", "--json", "--quiet", demo).out)["notices"][0]
+
+
+def test_a_writer_that_came_later_is_named(file: Path, tmp_path: Path) -> None:
+    first = record(file, "write", "map", tmp_path).expect(0)
+    assert f"gdbrr: {NOTICE}: {file}, which pid " in first.err and "has mapped for writing by now" in first.err
 
 
 def test_a_native_file_that_changes_meanwhile_is_told(file: Path, tmp_path: Path) -> None:
