@@ -21,8 +21,8 @@
 #define GR_DATA_ADDR 0x282000000000
 #define GR_SHARE_ADDR 0x298000000000   // syscall/memory/memory.h: for each thread block
 #define GR_WORK_ADDR 0x299000000000    // digest/areas.h
-#define GR_SCRATCH_ADDR 0x29a000000000 // signal/loop.c: for each thread block
-#define GR_ORIGIN_ADDR 0x29e000000000  // signal/origin.c
+#define GR_SCRATCH_ADDR 0x29a000000000 // signal/loop/sample.c: for each thread block
+#define GR_ORIGIN_ADDR 0x29e000000000  // signal/loop/origin.c
 #define GR_ZONE_END 0x2a0000000000
 
 #define GR_SYS_MAX 512
@@ -252,7 +252,7 @@ struct gr_ctl {
 	uint64_t units;      // next free unit of the log
 	uint32_t threads;    // next thread index
 	uint32_t started;    // the constructor has run
-	uint64_t overtaken;  // how often a thread that computed for long lost the turn and went on beside the next one
+	uint64_t overtaken;  // how often a thread lost the turn inside of an operation and went on beside the next one
 	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap
 	uint64_t digest_len; // bytes of digest[]; 0: it did not fit

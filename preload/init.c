@@ -25,7 +25,7 @@
 #include "patch/patch.h"
 #include "replay/cancel.h"
 #include "replay/gate.h"
-#include "signal/loop.h"
+#include "signal/loop/loop.h"
 #include "signal/signal.h"
 #include "sync/once.h"
 #include "syscall/descriptor.h"

@@ -112,7 +112,7 @@ def overtaking(count: int) -> str:
     """What a recording with one thread at a time says when it was not that all the time."""
     times = "once" if count == 1 else f"{count:,} times"
     return (
-        f"{times} a thread computed for a second without an operation while others waited, and went on beside the next;"
+        f"{times} a thread stayed in one operation for ten seconds while others waited, and went on beside the next;"
         " a data race there may replay differently"
     )
 

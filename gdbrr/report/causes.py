@@ -204,6 +204,6 @@ def race(order: str) -> Cause:
             "record with --order serial",
         )
     return Cause(
-        "a data race of a thread that computed for a second without an operation, which gdbrr record says at its end",
-        "let the loop make an operation now and then, such as sched_yield",
+        "a data race, if gdbrr record said at its end that a thread went on beside another",
+        "report it: threads run one at a time in this order",
     )

@@ -29,7 +29,7 @@ Wait = Callable[[Upstream], Stop]
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _SYSCALL = b"\x0f\x05"
 _JUMP = b"\xe9"
-_SI_TIMER = -2
+_ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
 _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
 the end of the launcher's helper orphans the process group."""
@@ -216,10 +216,10 @@ class Debuggee(Attached):
         return stop
 
     def _is_engines_timer(self, stop: Stop) -> bool:
-        """While recording, a thread that holds a signal in a loop is looked at by a timer, whose SIGTRAP is no stop."""
-        if self.live is None or stop.ended or stop.signal != SIGNAL_TRAP or stop.reasons:
+        """A thread in a loop is looked at by the engine, recording and replaying; a SIGTRAP for that is no stop."""
+        if stop.ended or stop.signal != SIGNAL_TRAP or stop.reasons:
             return False
-        return self.upstream.signal_code(stop.tid) == _SI_TIMER
+        return self.upstream.signal_code(stop.tid) in _ENGINES_TRAPS
 
     def _passing(self, stop: Stop) -> bytes:
         return b"vCont;" + resume_verb("c", None, [(stop.tid, stop.signal)])

@@ -36,10 +36,12 @@ struct gr_seat {
 	bool sleeps;                   // waits without looking now and then who has the turn
 	bool stays;                    // keeps the turn at its next operation
 	bool gave;                     // it gave the turn away in the middle of its operation
+	bool again;                    // has computed without an operation since it was stopped the last time
 	uint32_t calls;                // in a system call
 	uint32_t streak;               // operations since it has the turn
 	uint32_t lost;                 // how often it was woken in vain since its last operation
 	uint32_t looks;
+	uint32_t asked;                // enum gr_ask: others want it to give way
 	uint64_t seen, cpu;            // at its first look at whoever has the turn: steps, and processor time of that thread
 	int64_t priority;
 };

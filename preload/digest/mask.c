@@ -22,7 +22,7 @@
 #define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS)
 #define DEAD_STACKS 4096 // heap/stack.c knows no more
 
-enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER };
+enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER, SEMAPHORE };
 
 #define LARGEST sizeof(pthread_rwlock_t)
 
@@ -71,7 +71,11 @@ static enum kind kind_of(enum gr_op op)
 	case GR_OP_BARRIER_LEAVE:
 	case GR_OP_BARRIER_STATE:
 		return BARRIER;
-	default: // semaphores, spinlocks and what happens once are kept byte by byte
+	case GR_OP_SEM_WAIT:
+	case GR_OP_SEM_POST:
+	case GR_OP_SEM_READ:
+		return SEMAPHORE;
+	default: // spinlocks and what happens once are kept byte by byte
 		return NONE;
 	}
 }
@@ -90,8 +94,9 @@ void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 	uint32_t most = gr_digest_on() ? PRIMITIVES : PRIMITIVES_WITHOUT_DIGESTS;
 	if (kind == NONE || __atomic_load_n(place, __ATOMIC_RELAXED) == word)
 		return;
-	// On replay the engine keeps a simple mutex as the library does, but for who waits for it.
-	if (!gr_digest_on() && kind == MUTEX && (op == GR_OP_MUTEX_STATE || is_simple(object)))
+	// On replay the engine keeps a simple mutex as the library does, but for who waits for it. That nobody looks at while others
+	// may wait, but where one thread at a time runs (every order but `parallel`).
+	if (!gr_digest_on() && gr_ctl->knob[GR_KNOB_order] == 0 && kind == MUTEX && (op == GR_OP_MUTEX_STATE || is_simple(object)))
 		return;
 	while (__atomic_exchange_n(&primitives_lock, 1, __ATOMIC_ACQUIRE))
 		__builtin_ia32_pause();
@@ -259,6 +264,9 @@ static void clear_primitive(uint64_t addr, uint8_t *page, uint64_t object, enum 
 		clear(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __writers),
 		      object + offsetof(struct __pthread_rwlock_arch_t, __cur_writer));
 		flatten(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __cur_writer));
+		break;
+	case SEMAPHORE: // how many wait, above the value
+		clear(addr, page, object + 4, object + 8);
 		break;
 	case BARRIER: // not touched on replay, either: who came in, the round, and behind two words of attributes who went out
 		clear(addr, page, object, object + 8);

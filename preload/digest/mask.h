@@ -10,7 +10,7 @@
 
 // A primitive that an operation was about: from now on its bytes are known for what they are. Without digests, those are
 // that a replay leaves otherwise than the recording did; a signal in the middle of a computation needs to know
-// (signal/state.c).
+// (signal/loop/state.c).
 void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
 
 // Below a stack pointer at a system call; a function that returns leaves nothing there.

@@ -142,6 +142,11 @@ static bool is_dead(const struct stack *s)
 	return s->state == IDLE || (s->state == ALIVE && !gr_thread_by_descriptor(s->descriptor));
 }
 
+bool gr_stack_is(uint64_t address)
+{
+	return address >= FIRST && address < END;
+}
+
 uint64_t gr_stack_dead(uint64_t address)
 {
 	if (address < FIRST || address >= END)

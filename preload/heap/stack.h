@@ -29,3 +29,6 @@ uint64_t gr_stack_dead(uint64_t address);
 // The same for all of them, one by one; `at` begins with 0. Here the descriptor is dead, too: the kernel clears
 // the id in it some time after the thread's end, and the library leaves there what it was about to do to robust mutexes.
 bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end);
+
+// Is this in the range of stacks that the engine gives?
+bool gr_stack_is(uint64_t address);

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <linux/futex.h>
+#include <signal.h>
 
 #include "../core/page.h"
 #include "../core/raw.h"
@@ -16,9 +17,10 @@
 #define LOSSES 3            // times that a thread is woken in vain before it comes next
 #define STARVES 10000       // the same, before its priority drops (pct)
 #define SLICE 100000000     // nanoseconds between two looks at who has the turn
+#define GLANCE 20000000     // the same for the first of those who want it, as long as nothing is asked of who has it
 #define DOZE 500000000      // the same for those who do not want it
-#define PATIENCE 1000000000 // nanoseconds of processor time without an operation until a thread is overtaken
-#define LOOKS 100           // the same as a number of slices, for one that does not even compute
+#define PATIENCE 1000000000 // nanoseconds of processor time without an operation until a thread has to give way anywhere
+#define LOOKS 100           // the same as a number of looks, for one that does not even compute
 #define CHANGES 64          // the most change points
 
 enum state { RUNS, WANTS, WAITS };
@@ -129,6 +131,7 @@ static void hand_to(struct gr_thread *t)
 {
 	take_out(t);
 	t->seat.streak = 0;
+	t->seat.asked = GR_ASK_NOTHING;
 	turn.steps++;
 	__atomic_store_n(&turn.owner, t->block + 1, __ATOMIC_RELEASE);
 	post(t, 2);
@@ -176,8 +179,38 @@ static uint64_t cpu_time(const struct gr_thread *t)
 	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
-// Another look at whoever has the turn. One in a system call comes back through gr_turn_back and loses nothing; one that
-// computes goes on computing beside the next.
+// As if a timer of the engine's had run out for it, which is what handlers and debuggers know.
+static void poke(struct gr_thread *t)
+{
+	struct { int32_t signal, error, code, pad; uint32_t timer, overrun; uint64_t value, rest[12]; } info = {
+		.signal = SIGTRAP, .code = SI_TIMER, .value = (uint64_t)t,
+	};
+	_Static_assert(sizeof info == 128, "the kernel's siginfo_t");
+	GR_RAW(SYS_rt_tgsigqueueinfo, gr_pid(), t->pub.tid, SIGTRAP, &info);
+}
+
+// One that computes is asked to give way, first where it spins, later anywhere. One that is not even in its own code has nowhere
+// to be left at: who waits for the library inside of an operation in a way that the engine does not see.
+static void press(struct gr_seat *seat, struct gr_thread *t)
+{
+	uint64_t patience = t->seat.again ? PATIENCE / 10 : PATIENCE;
+	bool late = ++seat->looks >= LOOKS || cpu_time(t) - seat->cpu >= patience;
+	if (seat->looks >= LOOKS && __atomic_load_n(&t->pub.state, __ATOMIC_RELAXED) != GR_T_RUNNING) {
+		gr_ctl->overtaken++;
+		hand_on();
+		return;
+	}
+	if (late || t->seat.asked == GR_ASK_NOTHING)
+		__atomic_store_n(&t->seat.asked, late ? GR_ASK_PLACE : GR_ASK_PROOF, __ATOMIC_RELAXED);
+	poke(t);
+}
+
+enum gr_ask gr_turn_asked(const struct gr_thread *self)
+{
+	return gr_turn_on && has_turn(self) ? __atomic_load_n(&self->seat.asked, __ATOMIC_RELAXED) : GR_ASK_NOTHING;
+}
+
+// Another look at whoever has the turn. One in a system call comes back through gr_turn_back and loses nothing.
 static void look(struct gr_thread *self)
 {
 	struct gr_seat *seat = &self->seat;
@@ -189,12 +222,10 @@ static void look(struct gr_thread *self)
 		seat->seen = turn.steps;
 		seat->looks = 0;
 		seat->cpu = cpu_time(t);
+	} else if (t != self && t->seat.calls) {
+		hand_on();
 	} else if (t != self) {
-		bool computes = cpu_time(t) - seat->cpu >= PATIENCE || ++seat->looks >= LOOKS;
-		if (computes && !t->seat.calls)
-			gr_ctl->overtaken++;
-		if (computes || t->seat.calls)
-			hand_on();
+		press(seat, t);
 	}
 	leave();
 }
@@ -213,12 +244,14 @@ static void await_death(void)
 }
 
 // When the next look is due. The wait lasts until then however often the engine's timer comes by meanwhile.
-static struct timespec next_look(void)
+static struct timespec next_look(const struct gr_thread *self)
 {
 	struct timespec now = {0, 0};
+	bool glances = __atomic_load_n(&turn.wants.first, __ATOMIC_RELAXED) == self && self->seat.looks < 2;
+	long wait = glances ? GLANCE : SLICE;
 	GR_RAW(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
-	now.tv_sec += (now.tv_nsec + SLICE) / 1000000000;
-	now.tv_nsec = (now.tv_nsec + SLICE) % 1000000000;
+	now.tv_sec += (now.tv_nsec + wait) / 1000000000;
+	now.tv_nsec = (now.tv_nsec + wait) % 1000000000;
 	return now;
 }
 
@@ -246,6 +279,7 @@ static void await(struct gr_thread *self, unsigned kind, struct gr_limit limit)
 {
 	struct timespec due = {0, 0};
 	self->seat.seen = ~0ULL;
+	self->seat.looks = 0;
 	while (__atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED)) {
 		uint32_t *word = &self->seat.post, seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		enum gr_woken why = GR_WOKEN;
@@ -255,10 +289,10 @@ static void await(struct gr_thread *self, unsigned kind, struct gr_limit limit)
 			why = listen_once(self, kind, limit, seen);
 		} else {
 			if (!due.tv_sec)
-				due = next_look();
+				due = next_look(self);
 			if (GR_RAW(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, seen, &due, 0, FUTEX_BITSET_MATCH_ANY) == -ETIMEDOUT) {
 				look(self);
-				due = next_look();
+				due = next_look(self);
 			}
 		}
 		if (why != GR_WOKEN) {
@@ -310,7 +344,7 @@ static struct gr_thread *next(struct gr_thread *self, bool yields)
 void gr_turn_step(struct gr_thread *self, bool yields)
 {
 	bool stays = self->seat.stays && has_turn(self);
-	self->seat.stays = self->seat.gave = false;
+	self->seat.stays = self->seat.gave = self->seat.again = false;
 	self->seat.lost = 0;
 	if (stays)
 		return;
@@ -318,6 +352,7 @@ void gr_turn_step(struct gr_thread *self, bool yields)
 	if (turn.owner == self->block + 1) {
 		turn.steps++;
 		turn.operations++;
+		self->seat.asked = GR_ASK_NOTHING;
 		struct gr_thread *t = next(self, yields);
 		if (t == self) {
 			leave();

@@ -4,10 +4,10 @@
 // Owns: whose turn it is, who wants it, and who waits for something that another thread gives.
 //
 // INVARIANT(turn-at-operations): the turn changes hands in front of an event and nowhere else, so what a thread does
-// between two of its events stands between them in the total order, where a replay puts it. There are two exceptions. A
-// thread that computes for long goes on beside the next one (gr_ctl->overtaken). And one that waited for a lock inside the C
-// library goes on without an event; it keeps the turn at its next operation, because on replay it goes on right in front of
-// that. Handlers of signals begin at operations, with the turn of those.
+// between two of its events stands between them in the total order, where a replay puts it. A thread that comes to no operation
+// is stopped where it is, which becomes one (signal/preempt). The exception is one that waited for a lock inside the C
+// library: it goes on without an event and keeps the turn at its next operation, because on replay it goes on right in front
+// of that. Handlers of signals begin at operations, with the turn of those.
 //
 // INVARIANT(choice-is-the-seed's): who comes next depends on the seed and on what the threads did, not on when the kernel
 // woke whom: whoever has the turn says who else can go on, and that one may be chosen before it is awake. When a signal
@@ -31,6 +31,14 @@ void gr_turn_init(struct gr_thread *self);
 
 // In front of the events of an operation: the place where the turn is handed over. `yields`: the thread wants others to run.
 void gr_turn_step(struct gr_thread *self, bool yields);
+
+// What others ask of a thread that has had the turn for a while without an operation.
+enum gr_ask {
+	GR_ASK_NOTHING,
+	GR_ASK_PROOF, // to give way if it spins
+	GR_ASK_PLACE, // to give way in any case
+};
+enum gr_ask gr_turn_asked(const struct gr_thread *self);
 
 // Around a system call. One that waits gives the turn back before, one that does not is only overtaken when it takes long.
 void gr_turn_call(struct gr_thread *self, bool waits);

@@ -17,7 +17,8 @@
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "frame.h"
-#include "loop.h"
+#include "loop/loop.h"
+#include "preempt/preempt.h"
 
 // ---------------------------------------------------------------- arrival
 // INVARIANT(no-wait-while-held): a signal that finds its thread between the check and the call, or in a call that the
@@ -59,6 +60,7 @@ static bool hold(struct gr_thread *self, int sig, const struct gr_siginfo *info)
 	self->held_info = *info;
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_loop_forget(self);
+		self->placed_ops = 0;
 		gr_tick_arm(self, GR_TICK_PATIENCE, 0);
 	}
 	return true;
@@ -407,8 +409,11 @@ struct between { struct gr_siginfo info; struct gr_state state; };
 void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 {
 	struct between data;
-	if (!gr_signal_held(self))
+	if (!gr_signal_held(self)) {
+		gr_preempt_tick(self, at);
 		return;
+	}
+	gr_preempt_forget(at);
 	end_wait(at);
 	if (!gr_context_is_program(self, at) || !gr_loop_look(self, at, &data.state)) {
 		gr_tick_arm(self, GR_TICK_LOOK, 0);
@@ -445,6 +450,8 @@ void gr_signal_seek(struct gr_thread *self)
 		return;
 	if (gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_LOOP && ev.len == sizeof(struct between))
 		gr_loop_seek(self, ev.data + sizeof(struct gr_siginfo));
+	else if (gr_preempt_next(self))
+		gr_loop_seek(self, gr_preempt_next(self));
 }
 
 // From SIGTRAP of a replay: a tick or a pass of the search.
@@ -453,6 +460,10 @@ void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_con
 	struct gr_event ev;
 	if (!gr_loop_there(self, info, at, gr_context_is_program(self, at)))
 		return;
+	if (gr_preempt_next(self)) {
+		gr_preempt_again(self, at);
+		return;
+	}
 	show(self, at);
 	self->pub.state = GR_T_ENGINE;
 	gr_gate_peek(self, &ev);

@@ -10,7 +10,7 @@
 #include "../core/nolibc.h"
 #include "../core/raw.h"
 #include "../replay/cancel.h"
-#include "loop.h"
+#include "loop/loop.h"
 
 // signal(7): calls that a handler ends also where it was installed with SA_RESTART.
 static bool never_restarts(long nr, const uint64_t arg[6])

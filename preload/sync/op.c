@@ -165,11 +165,26 @@ static void clear_vectors(void)
 				 "kxorw %k3, %k3, %k3; kxorw %k4, %k4, %k4; kxorw %k5, %k5, %k5; kxorw %k6, %k6, %k6; kxorw %k7, %k7, %k7");
 }
 
+// INVARIANT(known-on-arrival): where one thread at a time runs, a primitive is known as soon as a thread comes to an operation on it,
+// in a recording and in its replay: before it waits for its turn.
+static void know(struct gr_thread *self, unsigned which, uint64_t object)
+{
+	static const uint8_t ops[] = {
+#define WRAP(name, version, op, doc) GR_OP_##op,
+#include "../tables/wrappers.def"
+#undef WRAP
+	};
+	if (which < GR_WRAP_COUNT && gr_ctl->knob[GR_KNOB_order])
+		gr_digest_primitive(self, ops[which], object);
+}
+
 // From entry.S. The result goes where the ABI wants it; the frame's other registers are left as they came.
 void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 {
 	if (which < GR_WRAP_COUNT && !gr_real[which])
 		missing(self, which);
+	if (gr_self && !self->nest && gr_mode != GR_MODE_OFF)
+		know(self, which, frame->rdi);
 	if (gr_turn_on && gr_self && !self->nest && has_event(which)) {
 		gr_show_call(self, frame);
 		self->pub.state = GR_T_ENGINE;

@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-#include "../core/raw.h"
+#include "../../core/raw.h"
 
 #define NANO 1000000000ULL
 

@@ -5,7 +5,7 @@
 // Owns: the samples of a recording, the search of a replay, the kernel's timers of the engine.
 #pragma once
 
-#include "frame.h"
+#include "../frame.h"
 
 // ---------------------------------------------------------------- state.c: registers, vector state and memory
 #define GR_STATE_PAGES 32
@@ -15,47 +15,64 @@
 // Follows the siginfo in the event's data.
 struct gr_state {
 	uint64_t greg[GR_STATE_REGISTERS];
-	uint64_t vectors;     // hash
+	uint64_t vectors;     // hash of x87, XMM and YMM
 	uint64_t memory;      // hash of what the program may write, of the words below, or of both
-	uint64_t pilot;       // a word that only rises or only falls: 1 + number of a register, or an address; 0: none found
+	uint64_t pilot;       // a word that only rises or only falls: see gr_state_pilot; 0: none found
 	uint64_t pilot_value;
 	uint64_t falls;       // the pilot does
 	uint64_t partial;     // 0: all memory counts; else 1 + number of pages of which some words do, with GR_STATE_WHOLE: too
 	uint64_t page[GR_STATE_PAGES];
 	uint64_t words[GR_STATE_PAGES][8]; // a bit for each word of the page
+	uint64_t least;       // ns that the thread has computed since its last operation, at least; 0: not known
+	uint64_t most;        // the same, at most
+	uint64_t rest;        // hash of words on these pages that have rested for a while, by which a stretch of a loop is known; 0: none
+	uint64_t resting[GR_STATE_PAGES][8];
+	uint64_t wide;        // hash of the vector state above YMM
 };
 
-_Static_assert(sizeof(struct gr_state) == (GR_STATE_REGISTERS + 6 + 9 * GR_STATE_PAGES) * 8, "written as it is");
+_Static_assert(sizeof(struct gr_state) == (GR_STATE_REGISTERS + 10 + 17 * GR_STATE_PAGES) * 8, "written as it is");
 
-// With several threads the others' memory is of another moment on replay, and so are the locks that they wait for: then
-// only words that were seen to change count, which `ret->partial` and what follows it name beforehand.
+// With several threads that run at the same time the others' memory is of another moment on replay, and so are the locks that
+// they wait for: then only words that were seen to change count, which `ret->partial` and what follows it name beforehand.
 //
-// With one, all memory counts but for what a replay leaves otherwise in locks and the like; of that, words that were seen
-// to change count too: INVARIANT(no-loop-in-a-lock): memory that was a lock once, and is what a loop computes by now, is
-// compared like any other.
+// With one, or one at a time, all memory counts but for stacks of others, and for what a replay leaves otherwise in locks and the
+// like; of that, words that were seen to change count too: INVARIANT(no-loop-in-a-lock): memory that was a lock once, and is what
+// a loop computes by now, is compared like any other.
 void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret);
 
 // Is this it? Registers are compared first, so a visit that is not it costs little. `looks` counts the others.
 bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state, uint32_t *looks);
 
-// One word at the pilot's place; false if it is not there.
+// One word at the pilot's place; false if it is not there. A pilot is 1 + the number of a register, then of half an XMM register,
+// or an address.
+#define GR_STATE_HALVES 32
+#define GR_STATE_PILOTS (GR_STATE_REGISTERS - 2 + GR_STATE_HALVES) // without rip and flags
 bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret);
+
+// Are the words that rested what they were?
+bool gr_state_rests(const struct gr_context *at, const struct gr_state *state);
 
 // Calls `each` for every readable and writable range of the program's memory that a recording and its replay have alike. False
 // if one was left out for its size.
 bool gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (*each)(void *arg, uint64_t from, uint64_t to),
 		     void *arg);
 
-uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to);
+uint64_t gr_state_page(uint64_t page, uint64_t from, uint64_t to);
+
+// A hash of the vector registers.
+uint64_t gr_state_vectors(const struct gr_context *at);
 
 // init.c: what stands on the stack from here up is not the program's.
 extern uint64_t gr_state_stack_top;
 
-// ---------------------------------------------------------------- loop.c: finding it
+// ---------------------------------------------------------------- sample.c, seek.c: finding it
 // Recording: one look at a thread that has held a signal for too long. True when `ret` says where it is and how to come
 // there again; else it wants another look.
 bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret);
 void gr_loop_forget(struct gr_thread *self);
+
+// The thread's own time in ns: how fast it is does not depend on what else the machine does.
+uint64_t gr_loop_time(void);
 
 // Replaying, at the end of an operation: the thread shall be stopped where it is in this struct gr_state.
 void gr_loop_seek(struct gr_thread *self, const void *state);

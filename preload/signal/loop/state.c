@@ -7,12 +7,12 @@
 #include <fcntl.h>
 #include <ucontext.h>
 
-#include "../core/copy.h"
-#include "../core/nolibc.h"
-#include "../core/raw.h"
-#include "../digest/mask.h"
-#include "../heap/heap.h"
-#include "../heap/stack.h"
+#include "../../core/copy.h"
+#include "../../core/nolibc.h"
+#include "../../core/raw.h"
+#include "../../digest/mask.h"
+#include "../../heap/heap.h"
+#include "../../heap/stack.h"
 
 #define PAGE 4096ULL
 #define MOST (1ULL << 30) // a larger mapping is left out
@@ -49,6 +49,28 @@ static bool contains(const char *line, const char *word)
 
 struct visit { uint64_t rsp; void (*each)(void *arg, uint64_t from, uint64_t to); void *arg; bool left_out; };
 
+static bool is_live(const struct gr_thread *t)
+{
+	return t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED;
+}
+
+// Stacks of other threads are left out: what of them is dead the engine knows only while they stand at an operation.
+static bool is_of_another(uint64_t from, uint64_t to)
+{
+	const struct gr_thread *t;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
+		if (t != gr_self && t->pub.index && is_live(t) && t->fs_base >= from && t->fs_base < to)
+			return gr_stack_is(from);
+	return false;
+}
+
+// The main thread's stack, seen from another: from where it stands.
+static uint64_t main_stands(uint64_t to)
+{
+	const struct gr_thread *t = gr_thread_by_index(0);
+	return t && is_live(t) ? t->pub.shown.rsp & ~7ULL : to;
+}
+
 // The loader counts its own time, and the engine is another in each mode.
 static void visit_line(struct visit *visit, const char *line)
 {
@@ -69,10 +91,14 @@ static void visit_line(struct visit *visit, const char *line)
 	if (contains(line, "[stack]")) {
 		if (visit->rsp >= from && visit->rsp < to)
 			from = (visit->rsp - RED_ZONE) & ~7ULL;
+		else if (gr_self->pub.index)
+			from = main_stands(to);
 		if (gr_state_stack_top > from && gr_state_stack_top < to)
 			to = gr_state_stack_top;
 	} else if (visit->rsp >= from && visit->rsp < to && gr_self->pub.index) {
 		from = (visit->rsp - RED_ZONE) & ~7ULL; // another thread's stack is a mapping of its own
+	} else if (is_of_another(from, to)) {
+		return;
 	}
 	if (from < to)
 		visit->each(visit->arg, from, to);
@@ -109,55 +135,60 @@ bool gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (
 	return !visit.left_out;
 }
 
-// Words that the kernel wrote about this very process.
-static void hide(uint64_t *copy, uint64_t from, uint64_t to, uint64_t addr, uint64_t len)
+// Words about this very process: of the kernel, and the list of robust mutexes that are held (the last one's, the first one's).
+struct words { uint64_t addr, len; };
+
+static unsigned words_of(const struct gr_thread *t, struct words ret[3])
 {
-	for (uint64_t word = addr & ~7ULL; word < addr + len; word += 8)
-		if (word >= from && word < to)
-			copy[(word - from) / 8] = 0;
+	ret[0] = (struct words){(uint64_t)t->ctid, 4};
+	ret[1] = (struct words){&__rseq_offset ? t->fs_base + __rseq_offset : 0, 32};
+	ret[2] = (struct words){t->robust ? t->robust - 8 : 0, 16};
+	return 3;
 }
 
-static void hide_kernels(struct gr_thread *self, void *copy, uint64_t from, uint64_t to)
+// In what stands from `from` to `to`, of which `copy` is one. False if there are none.
+static bool hide(uint64_t *copy, uint64_t from, uint64_t to)
 {
+	struct words words[3];
 	const struct gr_thread *t;
+	bool any = false;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
-		hide(copy, from, to, (uint64_t)t->ctid, 4);
-	if (&__rseq_offset)
-		hide(copy, from, to, self->fs_base + __rseq_offset, 32);
+		for (unsigned k = words_of(t, words); k--;)
+			for (uint64_t word = words[k].addr & ~7ULL; word < words[k].addr + words[k].len; word += 8) {
+				if (word < from || word >= to)
+					continue;
+				any = true;
+				if (copy)
+					copy[(word - from) / 8] = 0;
+			}
+	return any;
 }
 
-uint64_t gr_state_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to)
+uint64_t gr_state_page(uint64_t page, uint64_t from, uint64_t to)
 {
 	uint64_t copy[PAGE / 8];
-	bool holes = false;
 	uint64_t a = page > from ? page : from, b = page + PAGE < to ? page + PAGE : to;
-	uint64_t rseq = &__rseq_offset ? self->fs_base + __rseq_offset : 0;
-	const struct gr_thread *t;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && !holes && (t = gr_thread_block(i))->pub.tid; i++)
-		holes = (uint64_t)t->ctid >= a && (uint64_t)t->ctid < b;
-	if (!holes && (rseq + 32 <= a || rseq >= b))
+	if (!hide(NULL, a, b))
 		return gr_hash(GR_HASH_SEED, (const void *)a, b - a);
 	memcpy(copy, (const void *)a, b - a);
-	hide_kernels(self, copy, a, b);
+	hide(copy, a, b);
 	return gr_hash(GR_HASH_SEED, copy, b - a);
 }
 
 // Without what a replay leaves otherwise in locks and the like.
-static uint64_t masked_page(struct gr_thread *self, uint64_t page, uint64_t from, uint64_t to)
+static uint64_t masked_page(uint64_t page, uint64_t from, uint64_t to)
 {
 	uint8_t copy[PAGE] __attribute__((aligned(8))) = {0};
 	uint64_t a = page > from ? page : from, b = page + PAGE < to ? page + PAGE : to;
-	uint64_t robust = self->robust ? self->robust - 8 : 0; // of held robust mutexes: the last one's, the first one's
-	if (!gr_mask_only_primitives(page, NULL) && (robust + 16 <= a || robust >= b))
-		return gr_state_page(self, page, from, to);
+	if (!gr_mask_only_primitives(page, NULL))
+		return gr_state_page(page, from, to);
 	memcpy(copy + (a - page), (const void *)a, b - a);
 	gr_mask_only_primitives(page, copy);
-	hide_kernels(self, copy, page, page + PAGE);
-	hide((uint64_t *)copy, page, page + PAGE, robust, 16);
+	hide((uint64_t *)copy, page, page + PAGE);
 	return gr_hash(GR_HASH_SEED, copy, sizeof copy);
 }
 
-struct digest { struct gr_thread *self; uint64_t hash; bool masked; };
+struct digest { uint64_t hash; bool masked; };
 
 static void add(void *arg, uint64_t from, uint64_t to)
 {
@@ -172,7 +203,7 @@ static void add(void *arg, uint64_t from, uint64_t to)
 		// INVARIANT(pages-not-mappings): which mappings the kernel makes one of is not the program's doing.
 		if (digest->masked)
 			digest->hash = gr_hash_word(digest->hash, start);
-		uint64_t hash = (digest->masked ? masked_page : gr_state_page)(digest->self, page, start, to);
+		uint64_t hash = (digest->masked ? masked_page : gr_state_page)(page, start, to);
 		digest->hash = gr_hash_word(digest->hash, hash);
 	}
 }
@@ -187,7 +218,7 @@ static bool is_dead(const struct gr_context *at, uint64_t addr)
 
 static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state)
 {
-	struct digest digest = {self, GR_HASH_SEED, state->partial};
+	struct digest digest = {GR_HASH_SEED, state->partial};
 	uint64_t some = state->partial & ~GR_STATE_WHOLE;
 	if (!state->partial || state->partial & GR_STATE_WHOLE)
 		gr_state_ranges(self, at, add, &digest);
@@ -201,13 +232,51 @@ static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at, c
 	return digest.hash;
 }
 
+static uint64_t rest_of(const struct gr_context *at, const struct gr_state *state)
+{
+	uint64_t hash = GR_HASH_SEED, some = state->partial & ~GR_STATE_WHOLE;
+	bool any = false;
+	for (uint64_t i = 0; i + 1 < some && i < GR_STATE_PAGES; i++) {
+		uint64_t copy[PAGE / 8] = {0};
+		gr_peek(copy, state->page[i], sizeof copy);
+		gr_mask_only_primitives(state->page[i], (uint8_t *)copy);
+		hide(copy, state->page[i], state->page[i] + PAGE);
+		for (unsigned w = 0; w < PAGE / 8; w++)
+			if (state->resting[i][w / 64] & 1ULL << w % 64 && !is_dead(at, state->page[i] + 8 * w)) {
+				hash = gr_hash_word(hash, copy[w]);
+				any = true;
+			}
+	}
+	return any ? hash | 1 : 0;
+}
+
+bool gr_state_rests(const struct gr_context *at, const struct gr_state *state)
+{
+	return !state->rest || rest_of(at, state) == state->rest;
+}
+
 // ---------------------------------------------------------------- registers
-// The save area behind its header's state: x87 and SSE, then what came later.
-static uint64_t vectors_of(const struct gr_context *at)
+// The save area without its header: x87, SSE and AVX ...
+#define AVX_END 832
+
+static uint64_t narrow_of(const struct gr_context *at)
 {
 	const uint8_t *area = (const uint8_t *)at->fpstate;
-	uint64_t hash = gr_hash(GR_HASH_SEED, area, 416);
-	return gr_hash(hash, area + 576, gr_frame_vectors() - 4 - 576);
+	uint64_t hash = gr_hash(GR_HASH_SEED, area, 416), end = gr_frame_vectors() - 4;
+	return gr_hash(hash, area + 576, (end < AVX_END ? end : AVX_END) - 576);
+}
+
+// ... and what came later. It does not count in a process that a debugger looks at: gdbserver 13 clears the registers from ZMM16 on
+// whenever it writes any.
+static uint64_t wide_of(const struct gr_context *at)
+{
+	uint64_t end = gr_frame_vectors() - 4;
+	return end > AVX_END ? gr_hash(GR_HASH_SEED, (const uint8_t *)at->fpstate + AVX_END, end - AVX_END) : 0;
+}
+
+uint64_t gr_state_vectors(const struct gr_context *at)
+{
+	return gr_hash_word(narrow_of(at), wide_of(at));
 }
 
 static uint64_t flags_of(uint64_t eflags)
@@ -219,14 +288,20 @@ void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct g
 {
 	memcpy(ret->greg, at->greg, sizeof ret->greg);
 	ret->greg[REG_EFL] = flags_of(at->greg[REG_EFL]);
-	ret->vectors = vectors_of(at);
+	ret->vectors = narrow_of(at);
+	ret->wide = wide_of(at);
 	ret->memory = memory_of(self, at, ret);
+	ret->rest = rest_of(at, ret);
 }
 
 bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret)
 {
-	if (pilot <= GR_STATE_REGISTERS) {
+	if (pilot <= GR_STATE_REGISTERS - 2) {
 		*ret = at->greg[pilot - 1];
+		return true;
+	}
+	if (pilot <= GR_STATE_PILOTS) {
+		memcpy(ret, (const char *)at->fpstate + 160 + 8 * (pilot - 1 - (GR_STATE_REGISTERS - 2)), sizeof *ret);
 		return true;
 	}
 	return gr_peek(ret, pilot, sizeof *ret) == sizeof *ret;
@@ -243,5 +318,7 @@ bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const stru
 	if (state->pilot && (!gr_state_pilot(at, state->pilot, &value) || value != state->pilot_value))
 		return false;
 	++*looks;
-	return vectors_of(at) == state->vectors && memory_of(self, at, state) == state->memory;
+	if (narrow_of(at) != state->vectors || (!(gr_slot->flags & GR_SLOT_DEBUGGED) && wide_of(at) != state->wide))
+		return false;
+	return memory_of(self, at, state) == state->memory;
 }

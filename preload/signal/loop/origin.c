@@ -7,10 +7,10 @@
 
 #include <sys/mman.h>
 
-#include "../core/copy.h"
-#include "../core/nolibc.h"
-#include "../core/raw.h"
-#include "../replay/gate.h"
+#include "../../core/copy.h"
+#include "../../core/nolibc.h"
+#include "../../core/raw.h"
+#include "../../replay/gate.h"
 
 #define PAGE 4096ULL
 #define VECTORS 4096

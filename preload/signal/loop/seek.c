@@ -5,7 +5,7 @@
 // registers and memory are those of the recording, and nowhere else: two such moments have the same future.
 // Runs in: the engine's handlers, on their stack.
 // May call: core, replay.
-// Owns: a scratch area for each thread, the breakpoint of a search.
+// Owns: the search under way, its breakpoint.
 #include "loop.h"
 
 #include <fcntl.h>
@@ -15,25 +15,20 @@
 #include <time.h>
 #include <ucontext.h>
 
-#include "../core/copy.h"
-#include "../core/guard.h"
-#include "../core/nolibc.h"
-#include "../core/ops.h"
-#include "../core/panic.h"
-#include "../core/raw.h"
-#include "../replay/gate.h"
+#include "../../core/copy.h"
+#include "../../core/guard.h"
+#include "../../core/nolibc.h"
+#include "../../core/ops.h"
+#include "../../core/panic.h"
+#include "../../core/raw.h"
+#include "../../replay/gate.h"
 
-#define PAGE 4096ULL
-#define SCRATCH_SIZE 0x10000000ULL
-#define LOOKS 12           // a word of noise rises in all of them once in many millions
-#define LONGEST_STEP (1ULL << 60)
-#define CHANGED 64        // pages that are looked at
-#define LOOK_RAN 200000   // ns that a thread ran between two looks: with the machine busy, less than passed
 #define STRETCH 5000      // ns before the moment from which every pass is looked at
 #define PROBE 500         // passes after which it is known how many more there will be ...
 #define FEW_PASSES 100000 // ... and more than these are left to the timer again
 #define FIRST_TICK 200000
 #define SHORT_TICK 15000
+#define LOST 100000000    // ns until a tick comes again that a debugger has kept for itself
 #define MEASURED_TICK (2 * SHORT_TICK) // most of it is the program's
 #define ODD_LOOKS 3U      // looks in a row at a pilot that is not on its way, before that is believed
 #define MANY_ATTEMPTS 12
@@ -43,175 +38,12 @@
 #define SEEK_MARK 0x200   // sig_data of our breakpoint: watch/points.c hands it on
 #define PERF_FD_MIN 900
 
-struct scratch {
-	uint32_t looks, changed, pages;
-	uint64_t registers[16];
-	uint8_t register_may[16]; // bit 0: rises, bit 1: falls
-	uint64_t page[CHANGED];
-	uint64_t word[CHANGED][PAGE / 8];
-	uint8_t may[CHANGED][PAGE / 8];
-	uint64_t delta[CHANGED][PAGE / 8];
-	uint64_t moved[CHANGED][PAGE / 512]; // a bit for each word that was seen to change
-	uint64_t register_delta[16];
-	uint64_t ran; // the thread's time at the end of the newest look
-	uint64_t hash[]; // of each page, in the order of the ranges
-};
-
-_Static_assert(GR_SCRATCH_ADDR + GR_LIVE_THREADS * SCRATCH_SIZE <= GR_ORIGIN_ADDR, "zone layout");
-
-static struct scratch *scratch_of(struct gr_thread *self)
-{
-	uint64_t addr = GR_SCRATCH_ADDR + (uint64_t)self->block * SCRATCH_SIZE;
-	if (!self->scratch)
-		self->scratch = GR_RAW(SYS_mmap, addr, SCRATCH_SIZE, PROT_READ | PROT_WRITE,
-				       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0) == (long)addr;
-	return self->scratch ? (struct scratch *)addr : NULL;
-}
-
 // The thread's own time: how fast it is does not depend on what else the machine does.
-static uint64_t now(void)
+uint64_t gr_loop_time(void)
 {
 	struct timespec time;
 	GR_RAW(SYS_clock_gettime, CLOCK_THREAD_CPUTIME_ID, &time);
 	return (uint64_t)time.tv_sec * 1000000000 + time.tv_nsec;
-}
-
-// ---------------------------------------------------------------- recording
-struct pass { struct gr_thread *self; struct scratch *s; uint32_t at; };
-
-static void first_look(void *arg, uint64_t from, uint64_t to)
-{
-	struct pass *pass = arg;
-	uint32_t most = (SCRATCH_SIZE - sizeof *pass->s) / 8;
-	for (uint64_t page = from & ~(PAGE - 1); page < to && pass->at < most; page += PAGE)
-		pass->s->hash[pass->at++] = gr_state_page(pass->self, page, from, to);
-}
-
-static void second_look(void *arg, uint64_t from, uint64_t to)
-{
-	struct pass *pass = arg;
-	struct scratch *s = pass->s;
-	for (uint64_t page = from & ~(PAGE - 1); page < to && pass->at < s->pages; page += PAGE) {
-		if (s->hash[pass->at++] == gr_state_page(pass->self, page, from, to) || s->changed == CHANGED)
-			continue;
-		s->page[s->changed] = page;
-		memcpy(s->word[s->changed], (const void *)page, PAGE);
-		memset(s->may[s->changed], 3, PAGE / 8);
-		memset(s->moved[s->changed], 0, sizeof s->moved[0]);
-		s->changed++;
-	}
-}
-
-// Strictly up or strictly down since the look before; the rest is no pilot.
-static void compare(uint64_t *was, uint64_t now, uint8_t *may, uint64_t *delta)
-{
-	int64_t step = (int64_t)(now - *was);
-	*delta = step < 0 ? -(uint64_t)step : (uint64_t)step;
-	*may &= *delta >= LONGEST_STEP ? 0 : step > 0 ? 1 : step < 0 ? 2 : 0; // noise wraps around
-	*was = now;
-}
-
-static void later_look(struct scratch *s, const struct gr_context *at)
-{
-	for (int i = 0; i < 16; i++)
-		compare(&s->registers[i], at->greg[i], &s->register_may[i], &s->register_delta[i]);
-	for (uint32_t i = 0; i < s->changed; i++)
-		for (uint32_t w = 0; w < PAGE / 8; w++) {
-			uint64_t now = ((const uint64_t *)s->page[i])[w];
-			s->moved[i][w / 64] |= (uint64_t)(now != s->word[i][w]) << w % 64;
-			compare(&s->word[i][w], now, &s->may[i][w], &s->delta[i][w]);
-		}
-}
-
-// The fastest, so that the distance is known finely.
-static void choose(const struct scratch *s, struct gr_state *ret)
-{
-	uint64_t best = 0;
-	ret->pilot = 0;
-	for (int i = 0; i < 16; i++)
-		if (s->register_may[i] && i != REG_RSP && s->register_delta[i] > best) {
-			best = s->register_delta[i];
-			ret->pilot = i + 1;
-			ret->pilot_value = s->registers[i];
-			ret->falls = s->register_may[i] == 2;
-		}
-	for (uint32_t i = 0; i < s->changed; i++)
-		for (uint32_t w = 0; w < PAGE / 8; w++)
-			if (s->may[i][w] && s->delta[i][w] > best) {
-				best = s->delta[i][w];
-				ret->pilot = s->page[i] + 8 * w;
-				ret->pilot_value = s->word[i][w];
-				ret->falls = s->may[i][w] == 2;
-			}
-}
-
-// A breakpoint does not stop at each round of a `rep`.
-static bool is_repeating(uint64_t rip)
-{
-	uint8_t bytes[5] = {0};
-	bool repeats = false;
-	gr_peek(bytes, rip, sizeof bytes);
-	for (unsigned i = 0; i < sizeof bytes; i++) {
-		uint8_t byte = bytes[i];
-		if (byte == 0xf2 || byte == 0xf3)
-			repeats = true;
-		else if (byte != 0x66 && byte != 0x67 && (byte & 0xf0) != 0x40)
-			return repeats && ((byte >= 0x6c && byte <= 0x6f) || (byte >= 0xa4 && byte <= 0xa7) || (byte >= 0xaa && byte <= 0xaf));
-	}
-	return repeats;
-}
-
-static bool is_alone(const struct gr_thread *self)
-{
-	const struct gr_thread *t;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
-		if (t != self && t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
-			return false;
-	return true;
-}
-
-// A thread that did not run since the look before stands where it stood, and its pilot would be taken for a word that rests.
-bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
-{
-	struct scratch *s = scratch_of(self);
-	struct pass pass = {self, s, 0};
-	if (!s || (s->looks && now() - s->ran < LOOK_RAN))
-		return false;
-	switch (s->looks) {
-	case 0:
-		gr_state_ranges(self, at, first_look, &pass);
-		s->pages = pass.at;
-		break;
-	case 1:
-		s->changed = 0;
-		gr_state_ranges(self, at, second_look, &pass);
-		memcpy(s->registers, at->greg, sizeof s->registers);
-		memset(s->register_may, 3, sizeof s->register_may);
-		break;
-	default:
-		later_look(s, at);
-	}
-	s->looks++;
-	s->ran = now();
-	if (s->looks < LOOKS || is_repeating(at->greg[REG_RIP]))
-		return false;
-	memset(ret, 0, sizeof *ret);
-	choose(s, ret);
-	for (; ret->partial < s->changed && ret->partial < GR_STATE_PAGES; ret->partial++) {
-		ret->page[ret->partial] = s->page[ret->partial];
-		memcpy(ret->words[ret->partial], s->moved[ret->partial], sizeof ret->words[0]);
-	}
-	ret->partial++;
-	if (is_alone(self))
-		ret->partial |= GR_STATE_WHOLE;
-	gr_state_take(self, at, ret);
-	return true;
-}
-
-void gr_loop_forget(struct gr_thread *self)
-{
-	if (self->scratch)
-		scratch_of(self)->looks = 0;
 }
 
 // ---------------------------------------------------------------- replaying
@@ -234,6 +66,9 @@ static struct {
 	uint32_t attempts;
 	bool seen_closer;     // the pilot was seen on its way
 	uint32_t passes, looks;
+	uint64_t began;       // the thread's time when the search began, but for what the breakpoint took of it
+	uint64_t opened;      // its time when the breakpoint was opened
+	bool wraps;           // the pilot was on its way, and began again
 	uint64_t cpus[16]; // where the thread may run, while it is kept on one
 	long cpus_len;
 } seek;
@@ -271,9 +106,11 @@ static void stay_no_longer(void)
 
 static void close_breakpoint(void)
 {
-	if (seek.fd)
-		GR_RAW(SYS_close, seek.fd - 1);
+	if (!seek.fd)
+		return;
+	GR_RAW(SYS_close, seek.fd - 1);
 	seek.fd = 0;
+	seek.began += gr_loop_time() - seek.opened; // most of that was not the program's
 }
 
 static void open_breakpoint(struct gr_thread *self)
@@ -296,6 +133,7 @@ static void open_breakpoint(struct gr_thread *self)
 		fd = high;
 	}
 	seek.fd = fd + 1;
+	seek.opened = gr_loop_time();
 	seek.again = 0;
 	seek.in_front = false;
 }
@@ -303,7 +141,7 @@ static void open_breakpoint(struct gr_thread *self)
 static bool set_timer(struct gr_thread *self, uint64_t next)
 {
 	seek.next = next;
-	return gr_tick_arm(self, next, 0);
+	return gr_tick_arm(self, next, LOST);
 }
 
 // No look was had or it tells nothing. What was planned still holds, so no more than that may pass; but a timer that is too
@@ -320,6 +158,7 @@ void gr_loop_seek(struct gr_thread *self, const void *state)
 	memset(&seek, 0, sizeof seek);
 	memcpy(&seek.state, state, sizeof seek.state);
 	seek.on = true;
+	seek.began = gr_loop_time();
 	seek.stretch = STRETCH;
 	seek.overhead = seek.grain = ~0ULL;
 	if (seek.state.pilot)
@@ -333,6 +172,25 @@ static uint64_t distance(uint64_t value)
 	return seek.state.falls ? value - seek.state.pilot_value : seek.state.pilot_value - value;
 }
 
+// The pilot of an inner loop passes its recorded value many times. How long the thread had computed says when it is too early for
+// the moment, and when it is too late; in between, one that was seen to begin again may do so once more.
+static bool comes_again(void)
+{
+	uint64_t spent = gr_loop_time() - seek.began;
+	if (seek.state.least && spent < seek.state.least / 10 * 7)
+		return seek.wraps = true;
+	return seek.wraps && seek.state.most && spent < 3 * seek.state.most + 1000000000;
+}
+
+static void wait_for_it(struct gr_thread *self)
+{
+	seek.time = seek.pace = seek.odd = 0;
+	seek.seen_closer = false;
+	seek.grain = ~0ULL;
+	stay();
+	set_timer(self, FIRST_TICK);
+}
+
 // A timer that came much too late: once more from where the search began, with a longer last stretch.
 static void passed(struct gr_thread *self, struct gr_context *at)
 {
@@ -340,12 +198,10 @@ static void passed(struct gr_thread *self, struct gr_context *at)
 	if (++seek.attempts == MANY_ATTEMPTS || (lacks = gr_origin_return(self, at)))
 		lost(self, at, lacks);
 	close_breakpoint();
-	seek.time = seek.pace = seek.odd = 0;
-	seek.seen_closer = false;
-	seek.grain = ~0ULL;
+	seek.began = gr_loop_time();
+	seek.wraps = false;
 	seek.stretch *= 2;
-	stay();
-	set_timer(self, FIRST_TICK);
+	wait_for_it(self);
 }
 
 // How fast the pilot is at most. The timer counts the machine's time, and from before the handler has returned: a short tick
@@ -375,7 +231,7 @@ static void measure(uint64_t step, uint64_t took)
 static void tick(struct gr_thread *self, struct gr_context *at)
 {
 	gr_origin_keep(self, at);
-	uint64_t value, time = now();
+	uint64_t value, time = gr_loop_time();
 	if (!gr_state_pilot(at, seek.state.pilot, &value)) {
 		look_again(self);
 		return;
@@ -394,6 +250,11 @@ static void tick(struct gr_thread *self, struct gr_context *at)
 		return;
 	}
 	seek.odd = 0;
+	seek.wraps |= seek.seen_closer && seek.time && !towards;
+	if (beyond && comes_again()) {
+		wait_for_it(self);
+		return;
+	}
 	if (beyond) {
 		passed(self, at);
 		return;
@@ -407,7 +268,12 @@ static void tick(struct gr_thread *self, struct gr_context *at)
 	}
 	if (closer && seek.pace) {
 		uint64_t rest = (uint64_t)((__uint128_t)left * 1000000 / seek.pace);
-		if (rest < seek.stretch || left <= seek.grain) {
+		bool here = rest < seek.stretch || left <= seek.grain;
+		if (here && seek.state.least && !gr_state_rests(at, &seek.state)) { // in another stretch, whose inner loop is this far
+			wait_for_it(self);
+			return;
+		}
+		if (here) {
 			open_breakpoint(self);
 			return;
 		}
@@ -415,7 +281,7 @@ static void tick(struct gr_thread *self, struct gr_context *at)
 		next = rest / 4 < most ? rest / 4 : most;
 	}
 	seek.value = value;
-	seek.time = now();
+	seek.time = gr_loop_time();
 	seek.muddled = false;
 	set_timer(self, next);
 }
@@ -460,7 +326,12 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 	}
 	if (seek.state.pilot && gr_state_pilot(at, seek.state.pilot, &value)) {
 		int64_t left = (int64_t)distance(value);
-		if (left < 0 && seek.in_front)
+		if (left < 0 && (seek.in_front || seek.seen_closer) && comes_again()) {
+			close_breakpoint();
+			wait_for_it(self);
+			return false;
+		}
+		if (left < 0 && seek.in_front && !(seek.wraps && seek.attempts == 0))
 			lost(self, at, "a signal in the middle of a computation, whose place was not found");
 		if (left < 0 && seek.seen_closer) {
 			passed(self, at);

@@ -1,0 +1,119 @@
+// The proof that a thread spins; see preempt.h. Brent's way to find a cycle: the state that is compared with moves on behind 1, 2, 4 ...
+// steps, so a cycle that begins late is found as well. INVARIANT(no-net-store): each word that an instruction touched since then,
+// by reading or by writing, is what it was at its first touch. With registers and vector state equal, too, what comes next is what
+// came before, for as long as nobody else changes one of these words; and nobody else runs.
+// Runs in: the engine's handlers, on their stack.
+// May call: core.
+// Owns: the proof under way. Only who has the turn is in one.
+#include "preempt.h"
+
+#include <ucontext.h>
+
+#include "../../core/copy.h"
+#include "../../core/nolibc.h"
+
+#define STEPS 4000
+#define WORDS 512
+#define PAGE 4096ULL
+#define EFLAGS_OF_DEBUGGING 0x10100ULL // RF and TF
+
+static struct {
+	uint32_t steps, moves; // the step at which the state moves on
+	uint64_t greg[GR_STATE_REGISTERS], vectors;
+	uint32_t count;
+	struct { uint64_t addr, value; } word[WORDS];
+} spin;
+
+static void move_on(const struct gr_context *at)
+{
+	memcpy(spin.greg, at->greg, sizeof spin.greg);
+	spin.greg[REG_EFL] &= ~EFLAGS_OF_DEBUGGING;
+	spin.vectors = gr_state_vectors(at);
+	spin.count = 0;
+	spin.moves = spin.steps ? 2 * spin.steps : 1;
+}
+
+// False if there are too many. What is not there cannot be read, and the instruction will fault.
+static bool touch_word(uint64_t addr)
+{
+	uint64_t value;
+	for (uint32_t i = 0; i < spin.count; i++)
+		if (spin.word[i].addr == addr)
+			return true;
+	if (spin.count == WORDS || gr_peek(&value, addr, sizeof value) != sizeof value)
+		return false;
+	spin.word[spin.count].addr = addr;
+	spin.word[spin.count++].value = value;
+	return true;
+}
+
+static enum gr_spin touch(struct gr_thread *self, const struct gr_context *at)
+{
+	struct gr_touch touches[GR_TOUCHES];
+	enum gr_touched known = gr_touch(self, at, touches);
+	if (known != GR_TOUCH_KNOWN)
+		return known == GR_TOUCH_COUNTER ? GR_SPIN_COUNTER : GR_SPIN_NONE;
+	for (unsigned i = 0; i < GR_TOUCHES; i++)
+		for (uint64_t word = touches[i].addr & ~7ULL; word < touches[i].addr + touches[i].len; word += 8)
+			if (!touch_word(word))
+				return GR_SPIN_NONE;
+	return GR_SPIN_ON;
+}
+
+static bool is_back(const struct gr_context *at)
+{
+	uint64_t value;
+	if (at->greg[REG_RIP] != spin.greg[REG_RIP])
+		return false;
+	for (int i = 0; i < REG_EFL; i++)
+		if (at->greg[i] != spin.greg[i])
+			return false;
+	if ((at->greg[REG_EFL] & ~EFLAGS_OF_DEBUGGING) != spin.greg[REG_EFL])
+		return false;
+	for (uint32_t i = 0; i < spin.count; i++)
+		if (gr_peek(&value, spin.word[i].addr, sizeof value) != sizeof value || value != spin.word[i].value)
+			return false;
+	return gr_state_vectors(at) == spin.vectors;
+}
+
+// Which words count. False if they lie on too many pages.
+static bool describe(struct gr_state *ret)
+{
+	memset(ret, 0, sizeof *ret);
+	for (uint32_t i = 0; i < spin.count; i++) {
+		uint64_t page = spin.word[i].addr & ~(PAGE - 1), bit = spin.word[i].addr % PAGE / 8;
+		uint64_t p = 0;
+		while (p < ret->partial && ret->page[p] != page)
+			p++;
+		if (p == GR_STATE_PAGES)
+			return false;
+		if (p == ret->partial)
+			ret->page[ret->partial++] = page;
+		ret->words[p][bit / 64] |= 1ULL << bit % 64;
+	}
+	ret->partial++;
+	return true;
+}
+
+enum gr_spin gr_spin_begin(struct gr_thread *self, const struct gr_context *at)
+{
+	spin.steps = 0;
+	move_on(at);
+	return touch(self, at);
+}
+
+enum gr_spin gr_spin_step(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
+{
+	spin.steps++;
+	if (is_back(at)) {
+		if (!describe(ret))
+			return GR_SPIN_NONE;
+		gr_state_take(self, at, ret);
+		return GR_SPIN_PROVED;
+	}
+	if (spin.steps == STEPS)
+		return GR_SPIN_NONE;
+	if (spin.steps == spin.moves)
+		move_on(at);
+	return touch(self, at);
+}
