@@ -135,7 +135,7 @@ static void repeat(void)
 static void nested(void)
 {
 	for (rounds = 0; !flag; rounds++)
-		for (volatile unsigned long i = 0; i < 60000000 && !flag; i++)
+		for (volatile unsigned long i = 0; i < 400000000 && !flag; i++)
 			;
 }
 

@@ -27,6 +27,8 @@ SPINS = ("spin", "pause", "call", "exchange", "backoff", "store")
 LOOPS = ("memory", "register", "vector", "growing", "work", "nested", "repeat")
 """Each pass is another one: the numbers that are printed tell them apart."""
 SPIN, LOOP = 0, 1
+LIMIT = 300.0
+"""A second of computing is many where the machine is busy."""
 RUNS = int(os.environ.get("GDBRR_PREEMPT_RUNS", "1"))
 
 pytestmark = [pytest.mark.limit(600 * RUNS), pytest.mark.needs("perf_breakpoints")]
@@ -35,7 +37,12 @@ pytestmark = [pytest.mark.limit(600 * RUNS), pytest.mark.needs("perf_breakpoints
 def record(demo: Path, order: str, *words: str, options: tuple[str, ...] = (), status: int = 0) -> Result:
     seed = ("--seed", "7")
     program = programs.build("preempt")
-    return gdbrr("record", "--order", order, *seed, *options, "-o", demo, "--", program, *words).expect(status)
+    words = ("--order", order, *seed, *options, "-o", str(demo), "--", str(program), *words)
+    return gdbrr("record", *words, limit=LIMIT).expect(status)
+
+
+def replay(demo: Path) -> Result:
+    return gdbrr("replay", demo, limit=LIMIT)
 
 
 def stops(demo: Path) -> list[int]:
@@ -54,13 +61,13 @@ def test_a_spin_is_proved_and_gives_way(how: str, order: str, tmp_path: Path) ->
         first = record(demo, order, how)
         assert set(stops(demo)) == {SPIN} or (order == "pct" and not stops(demo))
         for _ in range(2):
-            assert gdbrr("replay", demo).expect(0).out == first.out
+            assert replay(demo).expect(0).out == first.out
 
 
 def loop(how: str, order: str, demo: Path) -> None:
     first = record(demo, order, how)
     assert set(stops(demo)) == {LOOP} or (order == "pct" and not stops(demo))
-    assert gdbrr("replay", demo).expect(0).out == first.out
+    assert replay(demo).expect(0).out == first.out
 
 
 @pytest.mark.parametrize("how", LOOPS)
@@ -85,14 +92,14 @@ def test_what_was_done_before_a_stop_is_replayed_where_the_demo_ends(tmp_path: P
     demo = tmp_path / "x.demo"
     first = record(demo, "serial", "memory", "end", status=3)
     assert int(first.out) > 0
-    assert gdbrr("replay", demo).expect(3).out == first.out
+    assert replay(demo).expect(3).out == first.out
 
 
 def test_a_loop_that_reads_the_time_stamp_counter(tmp_path: Path) -> None:
     """Each reading is an operation, where the turn may be handed over; unrecorded it is refused by name."""
     demo = tmp_path / "x.demo"
     first = record(demo, "serial", "counter", options=("--set", "tsc=record"))
-    assert gdbrr("replay", demo).expect(0).out == first.out
+    assert replay(demo).expect(0).out == first.out
     words = ("--order", "serial", "-o", tmp_path / "y.demo", "--", programs.build("preempt"), "counter")
     refused = gdbrr("record", *words)
     assert refused.status != 0 and "--set tsc=record" in refused.err
@@ -141,5 +148,5 @@ def test_control_without_its_stop_a_replay_is_desynchronised(
 ) -> None:
     demo = tmp_path / "x.demo"
     record(demo, "serial", how)
-    result = gdbrr("replay", alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
+    result = replay(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
     assert "is desynchronised" in result.err

@@ -25,8 +25,8 @@
 
 // One word over all looks. The rates are steps in 1024 ns.
 struct word {
-	uint64_t was, step, slowest, fastest;
-	uint8_t may;  // bit 0: rises, bit 1: falls
+	uint64_t was, step, slowest, fastest; // steps in its direction alone
+	uint8_t rises, falls; // in how many looks
 	bool moved;
 	uint8_t rests; // looks since then
 };
@@ -54,46 +54,62 @@ static struct scratch *scratch_of(struct gr_thread *self)
 // ---------------------------------------------------------------- words
 static struct word word_of(uint64_t value)
 {
-	return (struct word){.was = value, .slowest = ~0ULL, .may = 3};
+	return (struct word){.was = value, .slowest = ~0ULL};
 }
 
-// Strictly up or strictly down since the look before; the rest is no pilot.
+// Noise wraps around. One that goes back seldom is that of an inner loop, which begins again.
 static void compare(struct word *w, uint64_t now, uint64_t ran)
 {
 	int64_t step = (int64_t)(now - w->was);
 	uint64_t size = step < 0 ? -(uint64_t)step : (uint64_t)step;
 	uint64_t rate = (uint64_t)(((__uint128_t)size << 20) / (ran ? ran : 1));
+	bool back = step < 0 ? w->rises > w->falls : w->falls > w->rises;
 	w->moved |= step != 0;
 	w->rests = step ? 0 : w->rests + (w->rests < RESTS);
+	w->was = now;
+	w->rises += step > 0 && (size < LONGEST_STEP || back);
+	w->falls += step < 0 && (size < LONGEST_STEP || back);
+	if (back || !step)
+		return;
 	w->step = size;
 	w->slowest = rate < w->slowest ? rate : w->slowest;
 	w->fastest = rate > w->fastest ? rate : w->fastest;
-	w->may &= size >= LONGEST_STEP ? 0 : step > 0 ? 1 : step < 0 ? 2 : 0; // noise wraps around
-	w->was = now;
 }
 
-// The fastest, so that the distance is known finely; but before all one that moves steadily, as what counts does.
-static void consider(const struct word *w, uint64_t pilot, struct gr_state *ret, uint64_t best[2])
+// 3: it only rises or only falls, and steadily, as what counts does; 2: it only rises or falls; 1: nearly so, and steadily; 0: it is no
+// pilot.
+static unsigned quality(const struct word *w, uint32_t looks)
 {
+	uint32_t most = w->rises > w->falls ? w->rises : w->falls;
 	bool steady = w->fastest / UNSTEADY <= w->slowest;
-	if (!w->may || (best[1] && !steady) || (best[1] == steady && w->step <= best[0]))
+	if (most == looks)
+		return steady ? 3 : 2;
+	return steady && most >= looks - looks / 3;
+}
+
+// The fastest of the best, so that the distance is known finely.
+static void consider(const struct word *w, uint64_t pilot, uint32_t looks, struct gr_state *ret, uint64_t best[2])
+{
+	unsigned good = quality(w, looks);
+	if (good < best[1] || !good || (good == best[1] && w->step <= best[0]))
 		return;
 	best[0] = w->step;
-	best[1] = steady;
+	best[1] = good;
 	ret->pilot = pilot;
 	ret->pilot_value = w->was;
-	ret->falls = w->may == 2;
+	ret->falls = w->falls > w->rises;
 }
 
 static void choose(const struct scratch *s, struct gr_state *ret)
 {
 	uint64_t best[2] = {0, 0};
+	uint32_t looks = s->looks - 2; // in which words were compared
 	for (uint64_t i = 1; i <= GR_STATE_PILOTS; i++)
 		if (i != REG_RSP + 1)
-			consider(&s->registers[i - 1], i, ret, best);
+			consider(&s->registers[i - 1], i, looks, ret, best);
 	for (uint32_t i = 0; i < s->changed; i++)
 		for (uint32_t w = 0; w < WORDS; w++)
-			consider(&s->word[i][w], s->page[i] + 8 * w, ret, best);
+			consider(&s->word[i][w], s->page[i] + 8 * w, looks, ret, best);
 }
 
 // ---------------------------------------------------------------- pages
@@ -142,11 +158,17 @@ static void later_look(struct scratch *s, const struct gr_context *at, uint64_t 
 	}
 }
 
+// What stands above is the C library's and the kernel's.
+static uint64_t stack_end(const struct gr_thread *self)
+{
+	return self->pub.index ? self->fs_base : gr_state_stack_top;
+}
+
 // Where a loop of plain code counts, and the last of all addresses: with many pages that change it would never be looked at. What is
 // not there is not touched: a debugger would see the fault.
 static void begin_words(struct gr_thread *self, struct scratch *s, const struct gr_context *at)
 {
-	uint64_t value, end = self->pub.index ? self->fs_base : gr_state_stack_top;
+	uint64_t value, end = stack_end(self);
 	s->changed = 0;
 	for (uint64_t i = 1; i <= GR_STATE_PILOTS; i++)
 		s->registers[i - 1] = word_of(gr_state_pilot(at, i, &value) ? value : 0);
@@ -181,14 +203,16 @@ static bool is_alone(const struct gr_thread *self)
 }
 
 // Which words count in any case: those that were seen to change; and which rest.
-static void describe(const struct scratch *s, struct gr_state *ret)
+static void describe(const struct gr_thread *self, const struct scratch *s, struct gr_state *ret)
 {
+	uint64_t end = stack_end(self);
 	uint32_t n = s->changed < GR_STATE_PAGES ? s->changed : GR_STATE_PAGES;
 	for (uint32_t i = 0; i < n; i++) {
 		ret->page[i] = s->page[i];
 		for (uint32_t w = 0; w < WORDS; w++) {
 			ret->words[i][w / 64] |= (uint64_t)s->word[i][w].moved << w % 64;
-			ret->resting[i][w / 64] |= (uint64_t)(s->word[i][w].rests == RESTS) << w % 64;
+			bool own = s->page[i] + 8 * w < end || s->page[i] > end;
+			ret->resting[i][w / 64] |= (uint64_t)(own && s->word[i][w].rests == RESTS) << w % 64;
 		}
 	}
 	ret->partial = n + 1;
@@ -220,7 +244,7 @@ bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr
 		return false;
 	memset(ret, 0, sizeof *ret);
 	choose(s, ret);
-	describe(s, ret);
+	describe(self, s, ret);
 	if (gr_turn_on || is_alone(self))
 		ret->partial |= GR_STATE_WHOLE;
 	gr_state_take(self, at, ret);

@@ -179,7 +179,7 @@ static bool comes_again(void)
 	uint64_t spent = gr_loop_time() - seek.began;
 	if (seek.state.least && spent < seek.state.least / 10 * 7)
 		return seek.wraps = true;
-	return seek.wraps && seek.state.most && spent < 3 * seek.state.most + 1000000000;
+	return seek.wraps && seek.state.most && spent < seek.state.most / 2 * 3 + 300000000;
 }
 
 static void wait_for_it(struct gr_thread *self)
