@@ -1,7 +1,8 @@
 """When a segment takes too long: its replay against its recorded time.
 
-Runs in: commands outside GDB and the server. May call: demo, /proc.
-Owns: the rule that a segment of more than 20 times its recorded time and two seconds is desynchronised, not hung.
+Runs in: commands outside GDB and the server. May call: abi, demo, /proc.
+Owns: the rule that a segment of more than 20 times its recorded time and two seconds is desynchronised, not hung. One
+whose end is searched for in a loop has a minute more, and says itself where it is not to be found.
 """
 
 from __future__ import annotations
@@ -9,12 +10,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from gdbrr.abi import lib
+
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
 
 FACTOR = 20
 GRACE = 2.0
+SEARCH = 60.0
 _LARGEST_STEP = 0.1
+_SIGNAL_LOOP = 3  # GR_SIGNAL_LOOP of preload/signal/signal.h
 _FIRST_SPAN = 1024
 _RESOLUTION = 0.016
 """How far a time may lie beside its event: 2^24 cycles at 1 GHz (INVARIANT(segment-time) in preload/log/log.c)."""
@@ -82,10 +87,19 @@ class Watchdog:
         if self._limit is None:
             self._thread, recorded = segment_time(self._demo, tick - 1)
             self._recorded = recorded or 0.0
-            self._limit = float("inf") if recorded is None else FACTOR * recorded + GRACE
+            grace = SEARCH if _is_searched(self._demo, self._thread, tick) else GRACE
+            self._limit = float("inf") if recorded is None else FACTOR * recorded + grace
         if self._spent <= self._limit:
             return None
         return Overdue(tick - 1, self._thread, self._recorded, self._spent)
+
+
+def _is_searched(demo: Demo, thread: int, tick: int) -> bool:
+    """Whether the thread's next operation from TICK on is a stop in the middle of a computation."""
+    event = next(demo.events(thread, tick), None)
+    if event is None:
+        return False
+    return event.kind == lib.GR_OP_PREEMPT or (event.kind == lib.GR_OP_SIGNAL and event.flags == _SIGNAL_LOOP)
 
 
 def _is_stopped(pid: int) -> bool:
