@@ -219,6 +219,7 @@ long gr_first_operation(struct gr_thread *self, struct gr_regs *frame)
 	};
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
+		gr_queue_init();
 	} else {
 		gr_gate_next(self, GR_OP_START, 0, 0, &ev);
 		if (ev.len == sizeof standard_fds)

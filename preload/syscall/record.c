@@ -15,6 +15,7 @@
 #include "dispatch.h"
 #include "fd/echo.h"
 #include "fd/input.h"
+#include "fd/output.h"
 #include "memory/memory.h"
 #include "query/query.h"
 
@@ -61,6 +62,8 @@ void gr_call_record(struct gr_call *call)
 		gr_query_record(call);
 		return;
 	}
+	uint32_t *queue;
+	enum gr_queued queued = gr_queue_enter(call, &queue);
 	gr_call_start(call);
 	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
 	struct gr_call *real = staged ? &stage.real : call;
@@ -68,6 +71,8 @@ void gr_call_record(struct gr_call *call)
 		gr_turn_call(call->self, gr_call_waits(call));
 	if (gr_echo_splice(call))
 		real->result = -EINVAL;
+	else if (queued == GR_QUEUE_ENDED)
+		real->result = gr_signal_wait(call->self, real->nr, real->arg, gr_queue_ended);
 	else if (!call->self->stash.signals || !gr_stash_take(call->self, real->nr, real->arg, &real->result))
 		real->result = gr_call_waiting(real);
 	if (call->self->stash.signals) { // perhaps since then
@@ -106,6 +111,7 @@ void gr_call_record(struct gr_call *call)
 		}
 	}
 	gr_log_pieces(call->self, &ev, pieces, count, 0);
+	gr_queue_leave(queue);
 	if (staged)
 		gr_stage_out(&stage, pieces, count - !!ev.object);
 	gr_fd_update(call, ev.flags);

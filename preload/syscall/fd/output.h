@@ -12,6 +12,14 @@ uint32_t gr_output_behind(uint64_t fd);
 uint32_t gr_output_of(const struct gr_call *call);
 uint64_t gr_output_length(const struct gr_call *call);
 
+// queue.c: recording, around a call. The queue goes to gr_queue_leave. ENDED: a signal or a cancellation came to a call that
+// would wait in the kernel, too, and ends it there (gr_queue_ended in place of the call itself).
+enum gr_queued { GR_QUEUE_PASSED, GR_QUEUE_ENDED };
+void gr_queue_init(void);
+enum gr_queued gr_queue_enter(const struct gr_call *call, uint32_t **queue);
+void gr_queue_leave(uint32_t *queue);
+long gr_queue_ended(struct gr_thread *self, long nr, const uint64_t arg[6], const uint32_t *held, const uint32_t *cancel);
+
 // Replay, in the constructor: the way out is kept where the program cannot close it.
 void gr_output_init(void);
 // Replay: other arguments than recorded. True if only the contents differ, which is noted and goes on.
