@@ -48,7 +48,7 @@ LAUNCH := $(BUILD)/gdbrr-launch
 endif
 
 # ---------------------------------------------------------------- targets
-.PHONY: help build engine demo test lint wander identity bench docs clean distclean
+.PHONY: help build engine demo test lint wander identity model bench docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -72,6 +72,9 @@ wander: build ## a thousand random steps of a debugger, forwards and back, on fo
 
 identity: .venv/.setup-test build ## compare the state of 20 replays of each program with its recording (minutes)
 	@GDBRR_IDENTITY_REPLAYS=20 $(VENV) -m pytest -q -n $(JOBS) tests/identity </dev/null
+
+model: .venv/.setup-test build ## ask a timeline 10,000 random questions whose answers are known (half an hour)
+	@GDBRR_MODEL_OPERATIONS=10000 $(VENV) -m pytest -q -n $(JOBS) tests/timeline/test_model.py </dev/null
 
 bench: build ## measure; prints proportions and judges nothing
 	@set -e; for file in bench/*.py; do echo "== $$file"; $(VENV) "$$file" </dev/null; done
