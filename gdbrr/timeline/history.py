@@ -14,7 +14,7 @@ from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.hits import NAP, Found, Pass, Piece, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.search import CORES, Search, named
+from gdbrr.timeline.search import CORES, Search, joined, named
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.worker import Checkpoint
 
@@ -123,7 +123,7 @@ class History:
                 hits.append(self._search.hit_of(one, progress))
             else:
                 hits.append(named(one, moment))
-        return hits
+        return joined(hits)
 
     def _moments_of_stores(
         self, run: _Run, found: Sequence[Found], registers: int, progress: Progress | None

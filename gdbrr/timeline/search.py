@@ -6,6 +6,7 @@ Owns: the workers of a search, and the rule which of several hits was the last.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
@@ -17,12 +18,14 @@ from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.hits import Found, Pass, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.segment import Segments
+from gdbrr.timeline.segment import Segments, is_repeated
 from gdbrr.timeline.worker import Checkpoint, NoRegister
 
 _LONGEST_INSTRUCTION = 15
 _SHORT = 4000
 """Instructions of a segment that are stepped through rather than run with points armed again and again."""
+_MOST_STORES = 8
+"""Of one repeated instruction to one piece."""
 CORES = len(os.sched_getaffinity(0))
 _Answer = TypeVar("_Answer")
 
@@ -35,6 +38,8 @@ class Search:
         self._order = order
         self._segments = segments
         self._registers: int = lib.GR_WATCHES
+        self._repeated: dict[int, bool] = {}
+        """By the pc behind a store: may a `rep` stand there or in front?"""
 
     def with_registers(self, ask: Callable[[int], _Answer]) -> _Answer:
         """What ASK answers, given how many debug registers there are for it.
@@ -61,15 +66,56 @@ class Search:
         while True:
             oldest = None
             for found, whole in self._backwards(points, before, progress, registers):
-                if len(found) >= count:
-                    return self.hit_of(found[-count], progress)
-                count -= len(found)
+                if count > 1 and any(self._repeats(one, progress) for one in found):
+                    told = joined([self.hit_of(one, progress) for one in found[-count * _MOST_STORES :]])
+                    whole &= len(found) <= count * _MOST_STORES
+                    if len(told) >= count:
+                        return told[-count]
+                    count -= len(told)
+                    if not whole:
+                        oldest = told[0]
+                        break
+                elif len(found) >= count:
+                    return self._whole(found[-count], progress)
+                else:
+                    count -= len(found)
                 if not whole:
                     oldest = self.hit_of(found[0], progress)
                     break
             if oldest is None:
                 return None
             before = oldest.moment
+
+    def _repeats(self, found: Found, progress: Progress | None) -> bool:
+        """Whether the store may be one of several that a repeated string instruction made."""
+        hit = found.hit
+        if found.piece.executes or hit.by_operation:
+            return False
+        if hit.pc not in self._repeated:
+            worker = self._checkpoints.worker_at(hit.tick, progress)
+            try:
+                code = worker.read(hit.pc - _LONGEST_INSTRUCTION, 2 * _LONGEST_INSTRUCTION)
+            finally:
+                worker.drop()
+            here = is_repeated(code[_LONGEST_INSTRUCTION:])
+            behind = any(is_repeated(code[at:_LONGEST_INSTRUCTION]) for at in range(_LONGEST_INSTRUCTION))
+            self._repeated[hit.pc] = here or behind
+        return self._repeated[hit.pc]
+
+    def _whole(self, found: Found, progress: Progress | None) -> Hit:
+        """The hit, with the value in front of all that its instruction stored."""
+        hit = self.hit_of(found, progress)
+        moment = hit.moment
+        if moment.pc is None or not self._repeats(found, progress):
+            return hit
+        worker = self._checkpoints.worker_at(moment.tick, progress)
+        try:
+            armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, moment.nth)
+            worker.run_segment(moment.tick, self._order.ticks, [armed], progress=progress)
+            old = int.from_bytes(worker.read(found.piece.addr, found.piece.length), "little")
+        finally:
+            worker.drop()
+        return dataclasses.replace(hit, old=old)
 
     def _backwards(
         self, points: Sequence[Point], before: Moment, progress: Progress | None, registers: int
@@ -207,6 +253,20 @@ class Search:
             return executed[-1] if executed else None
         finally:
             worker.drop()
+
+
+def joined(hits: Sequence[Hit]) -> list[Hit]:
+    """The same hits, but those that one instruction made of the same bytes are one."""
+    result: list[Hit] = []
+    newest: dict[tuple[Point, int], int] = {}
+    for hit in hits:
+        at = newest.get((hit.point, hit.addr))
+        if at is not None and hit.moment.pc is not None and result[at].moment == hit.moment:
+            result[at] = dataclasses.replace(hit, old=result[at].old)
+        else:
+            newest[hit.point, hit.addr] = len(result)
+            result.append(hit)
+    return result
 
 
 def named(found: Found, moment: Moment) -> Hit:

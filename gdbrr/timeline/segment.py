@@ -224,7 +224,7 @@ def _collapsed(worker: Worker, tick: int, pcs: Sequence[int], call: int) -> Trac
     """A single step stops at each turn of a repeated string instruction; as a moment it is one execution."""
     twice = {pc for pc, after in pairwise(pcs) if pc == after}
     with open(f"/proc/{worker.pid}/mem", "rb", buffering=0) as memory:
-        repeated = frozenset(pc for pc in twice if _is_repeated(os.pread(memory.fileno(), 15, pc)))
+        repeated = frozenset(pc for pc in twice if is_repeated(os.pread(memory.fileno(), 15, pc)))
     kept = array("Q")
     for pc in pcs:
         if not (kept and kept[-1] == pc and pc in repeated):
@@ -232,7 +232,7 @@ def _collapsed(worker: Worker, tick: int, pcs: Sequence[int], call: int) -> Trac
     return Trace(tick, kept, repeated, call)
 
 
-def _is_repeated(code: bytes) -> bool:
+def is_repeated(code: bytes) -> bool:
     for place, byte in enumerate(code):
         if byte not in _PREFIXES:
             return byte in _STRING and bool({0xF2, 0xF3} & set(code[:place]))

@@ -154,9 +154,8 @@ class Machine:
         ]
         found = self._timeline.all_hits(list(points), after=after, before=before)
         told = f"{[(point.kind.name, hex(point.addr)) for point in points]} from {after} to {before}"
-        joined = _one_by_moment(found)
-        assert len(joined) == len(expected), (told, [str(hit.moment) for hit in joined], expected)
-        for one, wanted in zip(joined, expected, strict=True):
+        assert len(found) == len(expected), (told, [str(hit.moment) for hit in found], expected)
+        for one, wanted in zip(found, expected, strict=True):
             self._agrees(one, wanted, told)
 
     def _is_before(self, one: Moment, other: Moment) -> bool:
@@ -166,18 +165,8 @@ class Machine:
         moment, old, new = expected
         assert found.moment == moment, (told, str(found.moment), str(moment))
         assert found.thread == self._oracle.thread(moment), told
-        if found.point.kind is PointKind.CHANGE and found.moment.pc is not None and not self._repeats(moment):
+        if found.point.kind is PointKind.CHANGE:
             assert (found.old, found.new) == (old, new), told
-
-    def _repeats(self, moment: Moment) -> bool:
-        """A `rep`, whose stores are hits of their own."""
-        return self._code(moment) in (0xF2, 0xF3)
-
-    def _code(self, moment: Moment) -> int:
-        leaf = self._timeline.seek(moment)
-        byte = leaf.read(moment.pc or 0, 1)[0]
-        leaf.drop()
-        return byte
 
     # ---------------------------------------------------------------- the rest
     def _interrupt(self) -> None:
@@ -191,10 +180,6 @@ class Machine:
         self.close()
         assert not children()
         self._timeline = open_demo(self._demo)
-
-
-def _one_by_moment(hits: list[Hit]) -> list[Hit]:
-    return list({hit.moment: hit for hit in reversed(hits)}.values())[::-1]
 
 
 @pytest.mark.limit(120 + OPERATIONS)
