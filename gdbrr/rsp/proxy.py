@@ -161,12 +161,13 @@ class Proxy:
         """gdbserver's list with GDB's ids. The core a thread runs on is no fact of the recording."""
         debuggee = self.navigator.require()
         text = re.sub(rb' core="[^"]*"', b"", debuggee.upstream.transfer("threads", b""))
+        known = debuggee.tids()
 
         def renamed(match: re.Match[bytes]) -> bytes:
-            tid = ThreadId.parse(match[1]).tid
-            return b'id="%b"' % self._wire(debuggee.virtual(tid))
+            tid = ThreadId.parse(match[2]).tid
+            return match[1] + self._wire(debuggee.virtual(tid)) + match[3] if tid in known else b""
 
-        return re.sub(rb'id="(p?[0-9a-f.]+)"', renamed, text)
+        return re.sub(rb'(<thread [^>]*?\bid=")(p?[0-9a-f.]+)("[^>]*?(?:/>|>.*?</thread>))', renamed, text, flags=re.S)
 
     def _current_thread(self, request: rq.CurrentThread) -> bytes:
         self.navigator.require()

@@ -16,6 +16,7 @@
 #include "../patch/patch.h"
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
+#include "../replay/park.h"
 #include "../signal/signal.h"
 #include "../syscall/dispatch.h"
 
@@ -108,11 +109,10 @@ _Noreturn void gr_wake(void)
 		if (gr_clone_remake(flags, stack, (long)&t->pub.tid, (long)t->ctid, t->fs_base, t) < 0)
 			GR_RAW(SYS_exit_group, 1);
 	}
-	if (!main_thread) { // it left by pthread_exit: a leader without code, as in the recording
+	if (!main_thread) { // it has ended: INVARIANT(a-leader-stays)
 		write_owners();
 		__atomic_fetch_add(&arrived, 1, __ATOMIC_ACQ_REL);
-		for (;;)
-			GR_RAW(SYS_exit, 0);
+		gr_park_leader(NULL);
 	}
 	GR_RAW(SYS_arch_prctl, 0x1002, main_thread->fs_base);
 	main_thread->pub.tid = gr_pid();

@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 
+#include "../core/copy.h"
 #include "../core/raw.h"
 
 static void (*on_remade)(struct gr_thread *self);
@@ -42,6 +43,52 @@ void gr_park(struct gr_thread *self)
 		GR_RAW(SYS_futex, &self->turn, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 	self->turn = 0;
 	self->pub.state = GR_T_ENGINE;
+}
+
+// ---------------------------------------------------------------- the first task of a process without a main thread
+static char leader_stack[0x1000] __attribute__((aligned(64)));
+
+// What the kernel does at a thread's end: robust mutexes that it holds are marked, in the order of its list.
+static void mark_robust(uint64_t head, uint32_t tid)
+{
+	struct { uint64_t next; int64_t offset; uint64_t pending; } list;
+	uint64_t entry;
+	uint32_t word;
+	if (!head || gr_peek(&list, head, sizeof list) != sizeof list)
+		return;
+	entry = list.next;
+	for (unsigned i = 0; i < 2048 && entry && entry != head; i++) {
+		uint64_t at = (entry & ~1ULL) + list.offset;
+		if (gr_peek(&word, at, sizeof word) == sizeof word && (word & 0x3fffffff) == tid) {
+			word = (word & FUTEX_WAITERS) | FUTEX_OWNER_DIED;
+			gr_poke_unseen(at, &word, sizeof word);
+			GR_RAW(SYS_futex, at, FUTEX_WAKE, 1, 0, 0, 0);
+		}
+		if (gr_peek(&entry, entry & ~1ULL, sizeof entry) != sizeof entry)
+			return;
+	}
+}
+
+// INVARIANT(word-last): behind the clearing of its word the thread's block, and the engine's stack in it, are another's.
+static void stay(void *arg)
+{
+	struct gr_thread *ended = arg;
+	uint64_t all = ~0ULL;
+	uint32_t nobody = 0;
+	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
+	if (ended) {
+		mark_robust(ended->robust, ended->pub.tid);
+		uint32_t *ctid = ended->ctid;
+		gr_poke_unseen((uint64_t)ctid, &nobody, sizeof nobody);
+		GR_RAW(SYS_futex, ctid, FUTEX_WAKE, 1, 0, 0, 0);
+	}
+	for (;;)
+		GR_RAW(SYS_futex, leader_stack, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
+}
+
+_Noreturn void gr_park_leader(struct gr_thread *ended)
+{
+	gr_call_on((uint64_t)leader_stack + sizeof leader_stack, stay, ended);
 }
 
 void gr_unpark(struct gr_thread *other)

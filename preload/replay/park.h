@@ -17,6 +17,11 @@ void gr_park_after(struct gr_thread *self);
 // Waits until the turn is handed to this thread.
 void gr_park(struct gr_thread *self);
 
+// The main thread of a process has ended that belongs to a timeline, or is recorded under a debugger. INVARIANT(a-leader-stays): of a process whose first
+// task is gone the kernel shows nobody memory, threads or descriptors; so that one waits until the process ends, on a stack
+// of its own, and the engine takes it for ended. NULL where what its end does was done already.
+_Noreturn void gr_park_leader(struct gr_thread *ended);
+
 // Hands the turn to a parked thread.
 void gr_unpark(struct gr_thread *other);
 

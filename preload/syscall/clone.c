@@ -195,6 +195,9 @@ void gr_exit(struct gr_call *call)
 		gr_heap_give(self->heap);
 		gr_gate_leave(self);
 	}
+	uint32_t looked_at = gr_mode == GR_MODE_RECORD ? GR_SLOT_DEBUGGED : GR_SLOT_HOLD_END;
+	if (self->pub.tid == (uint32_t)gr_pid() && self->ctid && gr_slot->flags & looked_at)
+		gr_park_leader(self);
 	GR_RAW(SYS_exit, call->arg[0]);
 }
 

@@ -70,9 +70,13 @@ class Oracle:
             stdio = (nothing.fileno(),) * 3
             replay = replays.start(demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, stdio=stdio)
         try:
-            self._worker = Worker(replay.control, replay.slot, demo)
-            self._worker.finish()
+            skeleton = Worker(replay.control, replay.slot, demo)
+            skeleton.finish()
+            frozen = skeleton.freeze()  # a copy has the text of the file
+            self._worker = frozen.wake(lib.GR_LIVE_THREADS)
             self._run(demo)
+            self._worker.drop()
+            frozen.drop()
         finally:
             replay.close()
         self.moments = [

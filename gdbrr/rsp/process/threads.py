@@ -76,12 +76,14 @@ class Attached:
         raise NoThread(virtual)
 
     def tids(self) -> list[int]:
-        """All threads, as gdbserver has them."""
+        """All threads, as gdbserver has them; but not the task that stands for a main thread which has ended."""
         reply = self.upstream.request(b"qfThreadInfo")
         found: list[int] = []
         while reply[:1] == b"m":
             found += [int(digits, 16) for digits in reply[1:].split(b",")]
             reply = self.upstream.request(b"qsThreadInfo")
+        if self.views():
+            found = [tid for tid in found if tid != self.pid or tid in self.views()]
         return found
 
     def turn(self) -> int:
