@@ -26,6 +26,7 @@ KNOB_KEYS = {
     "limits.log": "log_limit",
     "limits.when_full": "when_full",
     "limits.checkpoints": "checkpoints",
+    "limits.checkpoint_memory": "checkpoint_memory",
     "points": "points",
     "limits.trace": "trace_limit",
     "engine.patch": "patch",

@@ -7,13 +7,25 @@ Owns: which checkpoints exist.
 from __future__ import annotations
 
 import bisect
+import contextlib
+import time
+from collections.abc import Iterator
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import Soft
 from gdbrr.demo.reader import Demo
+from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
 from gdbrr.timeline.model import Moment, Progress
+from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker
+
+_SPACING = 20
+"""How many times longer the replay between two checkpoints takes than making one, once they had to be thinned out."""
+_SPARE = 8
+"""Checkpoints beyond the limit while none may go."""
+_COSTLY = 0.1
+"""Seconds from a checkpoint to a place, after which that gets one, too."""
 
 
 class Checkpoints:
@@ -22,26 +34,103 @@ class Checkpoints:
     def __init__(self, demo: Demo, replay: replays.Replay, final_thread: int) -> None:
         self._replay = replay
         self._final_thread = final_thread
-        self._limit = max(2, replay.profile.knobs()["checkpoints"])
-        self._step = 1
-        # Epochs that may get a checkpoint; doubled steps leave every second one out.
+        self._most = max(2, replay.profile.knobs()["checkpoints"])
+        self._most_memory = replay.profile.knobs()["checkpoint_memory"]
         self._starts = [epoch.start for epoch in demo.epochs] or [0]
         self._next = 0
         self._under_way = False  # the skeleton runs to the next start, because somebody was interrupted
         self._kept: list[Checkpoint] = []
+        self._pinned = 0
+        self._thinned = False
+        self._left = time.monotonic()  # when the newest was made
+        self._cost = 0.0  # seconds that it took
         self._skeleton = Worker(replay.control, replay.slot, demo)
         self._skeleton.finish()
         self._leave()
+        self._kept[0].is_expendable(0)  # all others can be made again from it
 
+    # ---------------------------------------------------------------- which there are
     def _leave(self) -> None:
-        """Freeze the skeleton where it stands, and thin out when there are too many."""
-        self._kept.append(self._skeleton.freeze())
-        if len(self._kept) > self._limit:
-            self._step *= 2
-            for number in range(len(self._kept) - 1, 0, -1):
-                if number % 2:
-                    self._kept.pop(number).drop()
-        self._next = (self._next // self._step + 1) * self._step
+        """Freeze the skeleton where it stands, unless the newest was made a moment ago and there are many."""
+        self._next += 1
+        began = time.monotonic()
+        if self._thinned and began - self._left < _SPACING * self._cost:
+            return
+        try:
+            self._keep(self._skeleton.freeze())
+        except NoProcess:
+            if not self._kept or not self.make_room(self._kept[0]):
+                raise
+        self._left = time.monotonic()
+        self._cost = self._left - began
+
+    def _keep(self, made: Checkpoint) -> None:
+        made.keeper = self
+        at = bisect.bisect_left(self.ticks, made.tick)
+        self._kept.insert(at, made)
+        if at:
+            before = self._kept[at - 1]  # by now it holds what has changed since
+            before.held = before.private()
+        self._thin()
+
+    def _thin(self) -> None:
+        if self._pinned:
+            return
+        while len(self._kept) > self._most or (
+            len(self._kept) > 2 and sum(kept.held for kept in self._kept) > self._most_memory
+        ):
+            self._thinned = True
+            self._end_one(None)
+
+    def _end_one(self, needed: Checkpoint | None) -> bool:
+        """End the one that leaves the smallest gap, for its age: spacing grows with the distance from the newest."""
+        newest = self._kept[-1].tick
+        near = max(1, newest // self._most)
+
+        def gap(at: int) -> float:
+            return (self._kept[at + 1].tick - self._kept[at - 1].tick) / (newest - self._kept[at].tick + near)
+
+        inner = [at for at in range(1, len(self._kept) - 1) if self._kept[at] is not needed]
+        if not inner:
+            return False
+        self._kept.pop(min(inner, key=gap)).drop()
+        return True
+
+    def make_room(self, needed: Checkpoint | None) -> bool:
+        """Every second one goes; from now on there are at most as many as are left."""
+        if self._pinned:
+            return False
+        goal = max(2, len(self._kept) // 2)
+        if len(self._kept) <= goal:
+            return False
+        while len(self._kept) > goal and self._end_one(needed):
+            pass
+        self._most = goal
+        self._thinned = True
+        return True
+
+    def again(self, lost: Checkpoint) -> Checkpoint:
+        at = self._kept.index(lost)
+        if not at:
+            raise GdbrrError(
+                "the first checkpoint of the replay was ended from outside", "free some memory and open the demo again"
+            )
+        worker = self._kept[at - 1].wake(self._final_thread)
+        try:
+            worker.run(lost.tick)
+            return worker.freeze()
+        finally:
+            worker.drop()
+
+    @contextlib.contextmanager
+    def pinned(self) -> Iterator[None]:
+        """None goes meanwhile."""
+        self._pinned += 1
+        try:
+            yield
+        finally:
+            self._pinned -= 1
+            self._thin()
 
     @property
     def soft(self) -> Soft | None:
@@ -84,7 +173,12 @@ class Checkpoints:
         worker = self.wake(self.nearest(tick, progress))
         try:
             if worker.slot.tick < tick:
-                worker.run(tick, progress=progress, what="going there")
+                began = time.monotonic()
+                state = worker.run(tick, progress=progress, what="going there")
+                costly = time.monotonic() - began > _COSTLY and len(self._kept) < self._most + _SPARE
+                if costly and state == lib.GR_S_STANDING and tick not in self.ticks:
+                    with contextlib.suppress(NoProcess):
+                        self._keep(worker.freeze())
         except BaseException:
             worker.drop()
             raise

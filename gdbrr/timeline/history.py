@@ -14,7 +14,7 @@ from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.hits import NAP, Found, Pass, Piece, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.search import CORES, Search, joined, named
+from gdbrr.timeline.search import Search, joined, named
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.worker import Checkpoint
 
@@ -87,7 +87,7 @@ class History:
         total = len(waiting)
         try:
             while waiting or running:
-                while waiting and len(running) < CORES:
+                while waiting and len(running) < self._search.at_once:
                     run = waiting.pop(0)
                     running.append((run, Pass(run.source, self._order, run.pieces, run.end, run.inside, every=True)))
                 run, first = running[0]

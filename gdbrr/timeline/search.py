@@ -19,6 +19,7 @@ from gdbrr.timeline.hits import Found, Pass, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
+from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister
 
 _LONGEST_INSTRUCTION = 15
@@ -38,6 +39,8 @@ class Search:
         self._order = order
         self._segments = segments
         self._registers: int = lib.GR_WATCHES
+        self.at_once = CORES
+        """Workers that run beside each other."""
         self._repeated: dict[int, bool] = {}
         """By the pc behind a store: may a `rep` stand there or in front?"""
 
@@ -46,13 +49,18 @@ class Search:
 
         A replay that has to find the place of a signal in a loop takes one for itself.
         """
-        try:
-            return ask(self._registers)
-        except NoRegister:
-            if self._registers < lib.GR_WATCHES:
-                raise
-            self._registers -= 1
-            return ask(self._registers)
+        while True:
+            try:
+                with self._checkpoints.pinned():
+                    return ask(self._registers)
+            except NoRegister:
+                if self._registers < lib.GR_WATCHES:
+                    raise
+                self._registers -= 1
+            except NoProcess:
+                if self.at_once == 1 and not self._checkpoints.make_room(None):
+                    raise
+                self.at_once = 1
 
     # ---------------------------------------------------------------- the last hit
 
@@ -133,7 +141,7 @@ class Search:
         total = len(waiting)
         try:
             while waiting or running:
-                while waiting and len(running) < max(CORES, len(groups)):
+                while waiting and len(running) < max(self.at_once, len(groups)):
                     checkpoint, end, group, until = waiting.pop(0)
                     running.append(Pass(checkpoint, self._order, group, end, until))
                 fraction = (total - len(waiting) - len(running)) / total

@@ -39,17 +39,26 @@ def needed(knobs: Any, points: Sequence[Armed]) -> bool:
     return choice == "ptrace"
 
 
+class NoProcess(GdbrrError):
+    """The machine allows no more processes, or threads."""
+
+
 class Tracer:
     """Traces one process until the engine in it says that it has seen enough, or the process ends."""
 
     def __init__(self, pid: int, points: Sequence[Armed]) -> None:
         words = [f"{point.addr:x}:{point.length}:{point.kind}" for point in points]
-        self._process = subprocess.Popen(
-            [engine.find().launcher, "--trace", str(pid), *words],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        try:
+            self._process = subprocess.Popen(
+                [engine.find().launcher, "--trace", str(pid), *words],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+        except BlockingIOError as error:
+            raise NoProcess(
+                f"this machine refuses another process (error {error.errno})", "raise `ulimit -u`"
+            ) from None
         assert self._process.stdout is not None
         if self._process.stdout.readline() != b"ready\n":
             self._process.kill()

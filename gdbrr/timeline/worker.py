@@ -6,12 +6,14 @@ Owns: the lives of these processes; nobody else ends or reaps them.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from collections.abc import Sequence
+from typing import Protocol
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, PointHit, ProcessEnded, Slot, is_child
+from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, PointHit, ProcessEnded, Slot, has_ended, is_child
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
@@ -20,10 +22,12 @@ from gdbrr.launch.replay import end_process
 from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline import tracer
 from gdbrr.timeline.model import Progress
-from gdbrr.timeline.tracer import Tracer
+from gdbrr.timeline.tracer import NoProcess, Tracer
 
 STOPPED = (lib.GR_S_STANDING, lib.GR_S_TRAPPED, lib.GR_S_ENDED)
 _WAKE_TIMEOUT = 30.0
+_FROZEN_SCORE, _WOKEN_SCORE = 1000, 500
+_MORE = ("another process (", "another thread (")
 _NEEDED = "which a signal in the middle of a computation needs"
 
 
@@ -46,6 +50,8 @@ def failure(panic: Panic) -> GdbrrError:
         return record.refusal(panic)
     if panic.refused and panic.text.endswith(_NEEDED):
         return NoRegister(f"this machine refuses {panic.text}", "gdbrr doctor says how to allow it")
+    if panic.refused and panic.text.startswith(_MORE):
+        return NoProcess(f"this machine refuses {panic.text}", panic.hint)
     if panic.refused:
         return GdbrrError(f"this machine refuses {panic.text}", panic.hint or "gdbrr doctor says how to allow it")
     what = "is desynchronised" if panic.desynchronised else "failed"
@@ -92,16 +98,27 @@ class Process:
                 found = b""
         return found.ljust(size, b"\0")
 
+    def is_expendable(self, score: int) -> None:
+        """INVARIANT(copies-go-first): when memory is short, the kernel ends a copy rather than anything else."""
+        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/oom_score_adj", "w", encoding="ascii") as file:
+            file.write(str(score))
+
     def check(self) -> None:
         panic = self.slot.panic
         if panic:
             raise failure(panic)
 
+    def _must_live(self) -> None:
+        if has_ended(self.pid):
+            raise ProcessEnded(f"process {self.pid} of the replay was ended from outside", "free some memory")
+
     def _copy(self, cmd: int, states: Sequence[int], flags: int, final_thread: int) -> Slot:
         slot = self.control.take_slot(flags, final_thread)
         try:
             self.slot.command(cmd, arg_slot=slot.index)
-            slot.wait(states, timeout=_WAKE_TIMEOUT)
+            slot.wait(states, self._must_live, timeout=_WAKE_TIMEOUT)
+            if slot.panic:
+                raise failure(slot.panic)
         except BaseException:
             if slot.pid:
                 end_process(slot.pid)
@@ -110,19 +127,59 @@ class Process:
         return slot
 
 
+class Keeper(Protocol):
+    """Who keeps checkpoints, as one of them sees it."""
+
+    def again(self, lost: Checkpoint) -> Checkpoint:
+        """Another one at the same tick: that one was ended from outside."""
+        ...
+
+    def make_room(self, needed: Checkpoint | None) -> bool:
+        """End some of the others, because there may be no more processes; False if there are none to be ended."""
+        ...
+
+
 class Checkpoint(Process):
     """A frozen process that stands at `tick` and can be woken any number of times."""
 
     def __init__(self, control: Control, slot: Slot, demo: Demo, tick: int) -> None:
         super().__init__(control, slot, demo)
         self.tick = tick
+        self.held = 0
+        """Bytes of memory that nobody else has, when they were last counted."""
+        self.keeper: Keeper | None = None
 
     def wake(self, final_thread: int) -> Worker:
         """A copy that stands where this one does; FINAL_THREAD may run on behind the last tick."""
+        try:
+            return self._wake(final_thread)
+        except NoProcess:
+            if not self.keeper or not self.keeper.make_room(self):
+                raise
+        except ProcessEnded:
+            if not self.keeper or not has_ended(self.pid):
+                raise
+            self._take_over(self.keeper.again(self))
+        return self._wake(final_thread)
+
+    def _wake(self, final_thread: int) -> Worker:
         slot = self._copy(lib.GR_CMD_WAKE, (lib.GR_S_STANDING, lib.GR_S_ENDED), lib.GR_SLOT_HOLD_END, final_thread)
         worker = Worker(self.control, slot, self.demo)
-        worker.check()
+        worker.is_expendable(_WOKEN_SCORE)
         return worker
+
+    def _take_over(self, other: Checkpoint) -> None:
+        """Be the process that OTHER was."""
+        self.drop()
+        self.slot, self.pid, self.alive, self.held = other.slot, other.pid, True, 0
+
+    def private(self) -> int:
+        """Bytes of memory that no other process has."""
+        try:
+            with open(f"/proc/{self.pid}/smaps_rollup", encoding="ascii") as rollup:
+                return sum(int(line.split()[1]) << 10 for line in rollup if line.startswith("Private_"))
+        except OSError:
+            return 0
 
 
 class Worker(Process):
@@ -219,4 +276,6 @@ class Worker(Process):
     def freeze(self) -> Checkpoint:
         """Leave a frozen copy that stands where this worker stands."""
         slot = self._copy(lib.GR_CMD_FREEZE, (lib.GR_S_FROZEN,), 0, self.slot.raw.final_thread)
-        return Checkpoint(self.control, slot, self.demo, self.slot.tick)
+        checkpoint = Checkpoint(self.control, slot, self.demo, self.slot.tick)
+        checkpoint.is_expendable(_FROZEN_SCORE)
+        return checkpoint

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 
+#include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
@@ -40,6 +41,21 @@ static long copy(void)
 	return GR_RAW(SYS_clone, SIGCHLD | CLONE_PARENT, 0, 0, 0, 0);
 }
 
+// INVARIANT(no-answer-no-copy): a copy that could not be made is told of in the slot that it was to have, or the controller
+// would wait for it.
+static void refused(struct gr_slot *slot, long error)
+{
+	struct gr_slot *own = gr_slot;
+	slot->pid = 0;
+	slot->panic.set = 1;
+	slot->panic.code = GR_PANIC_REFUSED;
+	gr_format(slot->panic.text, sizeof slot->panic.text,
+		  "another process (error %d)\nraise `ulimit -u`, or lower limits.checkpoints in the profile", -error);
+	gr_slot = slot;
+	gr_slot_announce(GR_S_PANIC);
+	gr_slot = own;
+}
+
 static void frozen(void *arg)
 {
 	uint32_t seen = 0;
@@ -62,10 +78,8 @@ static void frozen(void *arg)
 			die_with_controller();
 			gr_wake();
 		}
-		if (pid < 0) {
-			slot->pid = 0;
-			slot->state = GR_S_EMPTY;
-		}
+		if (pid < 0)
+			refused(slot, pid);
 		gr_slot_announce(GR_S_FROZEN);
 	}
 }
@@ -81,6 +95,9 @@ void gr_ckpt_freeze(struct gr_thread *self, uint32_t number)
 		gr_wake_complete();
 		return;
 	}
-	if (copy() == 0)
+	long pid = copy();
+	if (pid == 0)
 		gr_call_on((uint64_t)wake_stack + sizeof wake_stack, frozen, &gr_ctl->slot[number % GR_SLOTS]);
+	if (pid < 0)
+		refused(&gr_ctl->slot[number % GR_SLOTS], pid);
 }

@@ -106,8 +106,9 @@ _Noreturn void gr_wake(void)
 		// The thread's own stack is not touched before gr_ctx_restore has set it.
 		uint64_t stack = t->ctx.rsp - 128;
 		long flags = THREAD_FLAGS | (t->ctid ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0);
-		if (gr_clone_remake(flags, stack, (long)&t->pub.tid, (long)t->ctid, t->fs_base, t) < 0)
-			GR_RAW(SYS_exit_group, 1);
+		long tid = gr_clone_remake(flags, stack, (long)&t->pub.tid, (long)t->ctid, t->fs_base, t);
+		if (tid < 0)
+			gr_panic(NULL, GR_PANIC_REFUSED, "another thread (error %d)\nraise `ulimit -u`, or lower limits.checkpoints in the profile", -tid, 0);
 	}
 	if (!main_thread) { // it has ended: INVARIANT(a-leader-stays)
 		write_owners();

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,19 @@ import pytest
 import gdbrr
 from fuzz.recordings import Op
 from gdbrr.abi import lib
+from gdbrr.ctl.control import Slot
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.timeline.model import Moment, Point
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
+from gdbrr.timeline.tracer import NoProcess
+from gdbrr.timeline.worker import Process
 from harness import ROOT, programs
 from replay.alter import alter
 
-from .conftest import Program, chain, children, recorded
+from .conftest import Program, chain, children, recorded, word
+
+FEW_MEGABYTES = ("--set", "limits.checkpoint_memory=4M")
 
 
 def test_checkpoints_are_thinned_out(moments_program: Program, tmp_path: Path, counter: Point) -> None:
@@ -34,6 +40,74 @@ def test_checkpoints_are_thinned_out(moments_program: Program, tmp_path: Path, c
         assert timeline.checkpoints[0] == 0
         assert len(timeline.epochs) > 6
     assert not children()
+
+
+def test_spacing_grows_with_age(moments_program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdbrr.timeline.checkpoints._SPACING", 0)
+    demo = recorded(moments_program.path, tmp_path, "--set", "epochs.ticks=16", "--set", "limits.checkpoints=6")
+    with open_demo(demo) as timeline:
+        timeline.seek(timeline.end).drop()
+        ticks = timeline.checkpoints
+        gaps = [after - before for before, after in pairwise(ticks)]
+        assert ticks[0] == 0 and len(ticks) == 6 and len(timeline.epochs) > 8
+        assert gaps[0] == max(gaps) and gaps[-1] == min(gaps) < gaps[0]
+
+
+def test_memory_of_checkpoints_is_bounded(tmp_path: Path) -> None:
+    program = programs.build("grows")
+    with open_demo(recorded(program, tmp_path, "--set", "epochs.ticks=16")) as timeline:
+        timeline.seek(timeline.end).drop()
+        free = len(timeline.checkpoints)
+    with open_demo(recorded(program, tmp_path, "--set", "epochs.ticks=16", *FEW_MEGABYTES)) as timeline:
+        timeline.seek(timeline.end).drop()
+        bound = [*timeline.checkpoints]
+        for tick in (timeline.end.tick // 2, 40, timeline.end.tick - 5):
+            timeline.seek(Moment(tick)).drop()
+    assert free == 32 and 2 <= len(bound) <= 10 and bound[0] == 0
+
+
+def test_copies_are_the_first_to_go_when_memory_is_short(timeline: DemoTimeline) -> None:
+    leaf = timeline.seek(timeline.end)
+    scores = [int(Path(f"/proc/{kept.pid}/oom_score_adj").read_text()) for kept in timeline._checkpoints._kept]
+    assert scores[1:] == [1000] * (len(scores) - 1) and scores[0] < 500
+    assert int(Path(f"/proc/{leaf.pid}/oom_score_adj").read_text()) == 500
+
+
+def test_a_checkpoint_that_was_killed_is_made_again(timeline: DemoTimeline, counter: Point) -> None:
+    """INVARIANT(copies-go-first): whoever ends them, everything goes on."""
+    expected = chain(timeline, counter, 42)
+    ticks = timeline.checkpoints
+    for kept in timeline._checkpoints._kept[1:]:
+        os.kill(kept.pid, signal.SIGKILL)
+    assert chain(timeline, counter, 42) == expected
+    leaf = timeline.seek(Moment(ticks[-1] + 1))
+    assert leaf.tick == ticks[-1] + 1
+    assert timeline.checkpoints == ticks
+    os.kill(timeline._checkpoints._kept[0].pid, signal.SIGKILL)
+    with pytest.raises(GdbrrError, match="first checkpoint of the replay was ended from outside"):
+        timeline.seek(Moment(1))
+
+
+def test_where_no_more_processes_are_allowed_checkpoints_go(
+    timeline: DemoTimeline, counter: Point, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copy, allowed = Process._copy, 8
+
+    def limited(self: Process, *arguments: object) -> Slot:
+        if len(children()) >= allowed:
+            raise NoProcess("this machine refuses another process (error 11)", "raise `ulimit -u`")
+        return copy(self, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Process, "_copy", limited)
+    leaf = timeline.seek(timeline.end)
+    assert word(leaf, counter.addr) == 340
+    hits = chain(timeline, counter, 42)
+    assert [hit.new for hit in hits] == list(range(340, 298, -1))
+    assert len(timeline.checkpoints) < allowed < len(timeline.epochs)
+    others = [timeline.seek(Moment(3)) for _ in range(allowed - len(children()))]
+    with pytest.raises(GdbrrError, match="another process"):
+        for _ in range(allowed):
+            others.append(timeline.seek(Moment(3)))
 
 
 @pytest.fixture
