@@ -24,7 +24,7 @@ KINDS = {
     PointKind.CHANGE: lib.GR_POINT_CHANGE,
 }
 _DEBUG_REGISTER = 8
-_MOST_PIECES = 64
+_MOST_PIECES = 513
 # Operations of GDB's agent bytecode that the engine knows, and the bytes behind each.
 _CODES = {
     **dict.fromkeys([*range(0x02, 0x0C), *range(0x0E, 0x16), *range(0x17, 0x1B), 0x27, 0x28, 0x29, 0x2B, 0x33], 0),
@@ -71,7 +71,7 @@ def pieces_of(point: Point) -> list[Piece]:
         if len(pieces) > _MOST_PIECES:
             raise GdbrrError(
                 f"{point.length} bytes at {point.addr:#x} are too many to be watched at once",
-                f"at most {_MOST_PIECES * _DEBUG_REGISTER} are",
+                "at most 4096 are",
             )
     return pieces
 

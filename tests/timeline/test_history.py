@@ -231,7 +231,7 @@ def test_nothing_is_found_in_nothing(opened: DemoTimeline, value: Point) -> None
     with pytest.raises(GdbrrError, match="at least one byte"):
         opened.last_hit([Point(PointKind.WRITE, value.addr, 0)])
     with pytest.raises(GdbrrError, match="too many to be watched"):
-        opened.last_hit([Point(PointKind.WRITE, value.addr, 4096)])
+        opened.last_hit([Point(PointKind.WRITE, value.addr, 8192)])
     with pytest.raises(GdbrrError, match="behind the end"):
         opened.all_hits([value], before=Moment(opened.end.tick + 1))
 
