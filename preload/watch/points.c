@@ -321,6 +321,7 @@ static void trap(int sig, siginfo_t *info, void *context)
 			if (data & 1u << i)
 				hit(self, i, context);
 	} else if (info->si_code == TRAP_TRACE) {
+		gr_points_foreign(sig, info, context); // a search that steps over its int3
 		step(self, context);
 	} else if (gr_in_engine(pc) && ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] == GR_TRACER_BYE) {
 		return; // there was no tracer any more

@@ -83,6 +83,15 @@ def test_a_loop_in_the_other_orders(how: str, order: str, tmp_path: Path) -> Non
         loop(how, order, tmp_path / f"{number}.demo")
 
 
+@pytest.mark.parametrize("how", ["spin", "call", "memory"])
+def test_where_perf_events_are_refused(how: str, tmp_path: Path) -> None:
+    """The place is found by an int3 in its stead."""
+    demo = tmp_path / "x.demo"
+    first = record(demo, "serial", how, options=("--set", "points=ptrace"))
+    assert len(stops(demo)) == 1
+    assert replay(demo).expect(0).out == first.out
+
+
 def test_the_program_differs_from_run_to_run() -> None:
     assert len({run(programs.build("preempt"), "memory").expect(0).out for _ in range(4)}) > 1
 

@@ -8,6 +8,7 @@
 // Owns: the search under way, its breakpoint.
 #include "loop.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/hw_breakpoint.h>
 #include <linux/perf_event.h>
@@ -21,6 +22,7 @@
 #include "../../core/ops.h"
 #include "../../core/panic.h"
 #include "../../core/raw.h"
+#include "../../patch/patch.h"
 #include "../../replay/gate.h"
 
 #define STRETCH 5000      // ns before the moment from which every pass is looked at
@@ -37,6 +39,7 @@
 #define SIGTRAP_PERF 6
 #define SEEK_MARK 0x200   // sig_data of our breakpoint: watch/points.c hands it on
 #define PERF_FD_MIN 900
+#define EFLAGS_TF 0x100ULL
 
 // The thread's own time: how fast it is does not depend on what else the machine does.
 uint64_t gr_loop_time(void)
@@ -51,6 +54,9 @@ static struct {
 	struct gr_state state;
 	bool on;
 	long fd;          // plus 1; 0: no breakpoint yet
+	bool traps;       // it is an int3
+	bool steps;       // what that hides is being stepped over
+	uint8_t hidden;
 	uint64_t value, time; // of the pilot at the newest tick
 	uint64_t next;        // ns that the timer was set to
 	uint64_t overhead;    // ns of the thread's time that a tick takes from the program, at least; ~0: not known yet
@@ -104,11 +110,22 @@ static void stay_no_longer(void)
 	seek.cpus_len = 0;
 }
 
+// Where perf events are refused, an int3 stands there, and what it hides is stepped over.
+static bool put_int3(bool stands)
+{
+	uint8_t byte = stands ? 0xcc : seek.hidden;
+	return gr_text_write(seek.state.greg[REG_RIP], &byte, sizeof byte, GR_TEXT);
+}
+
 static void close_breakpoint(void)
 {
 	if (!seek.fd)
 		return;
-	GR_RAW(SYS_close, seek.fd - 1);
+	if (seek.traps)
+		put_int3(false);
+	else
+		GR_RAW(SYS_close, seek.fd - 1);
+	seek.traps = false;
 	seek.fd = 0;
 	seek.began += gr_loop_time() - seek.opened; // most of that was not the program's
 }
@@ -122,12 +139,16 @@ static void open_breakpoint(struct gr_thread *self)
 	};
 	gr_tick_arm(self, 0, 0);
 	stay_no_longer();
-	long fd = GR_RAW(SYS_perf_event_open, &attr, self->pub.tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
-	if (GR_IS_ERR(fd))
-		gr_panic(self, GR_PANIC_REFUSED,
-			 "a hardware breakpoint at 0x%x (error %d), which a signal in the middle of a computation needs",
-			 attr.bp_addr, -fd);
-	long high = GR_RAW(SYS_fcntl, fd, F_DUPFD_CLOEXEC, PERF_FD_MIN);
+	bool refused = gr_ctl->knob[GR_KNOB_points] == 2; // ptrace: as where they are refused
+	long fd = refused ? -EACCES : GR_RAW(SYS_perf_event_open, &attr, self->pub.tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	if (GR_IS_ERR(fd)) {
+		seek.traps = gr_peek(&seek.hidden, attr.bp_addr, sizeof seek.hidden) == sizeof seek.hidden && put_int3(true);
+		if (!seek.traps)
+			gr_panic(self, GR_PANIC_REFUSED, "a breakpoint at 0x%x (error %d), which a stop in the middle of a computation needs",
+				 attr.bp_addr, -fd);
+		fd = 0;
+	}
+	long high = seek.traps ? -1 : GR_RAW(SYS_fcntl, fd, F_DUPFD_CLOEXEC, PERF_FD_MIN);
 	if (!GR_IS_ERR(high)) {
 		GR_RAW(SYS_close, fd);
 		fd = high;
@@ -155,6 +176,8 @@ static void look_again(struct gr_thread *self)
 
 void gr_loop_seek(struct gr_thread *self, const void *state)
 {
+	if (seek.on)
+		close_breakpoint(); // the end of an operation may ask twice
 	memset(&seek, 0, sizeof seek);
 	memcpy(&seek.state, state, sizeof seek.state);
 	seek.on = true;
@@ -302,9 +325,32 @@ static void probe(struct gr_thread *self, uint64_t value)
 	set_timer(self, MEASURED_TICK);
 }
 
+bool gr_loop_is_trap(const siginfo_t *info, const struct gr_context *at)
+{
+	return seek.on && seek.traps && info->si_code == SI_KERNEL && at->greg[REG_RIP] == seek.state.greg[REG_RIP] + 1;
+}
+
+// Behind each instruction that is stepped. Whoever else steps clears the flag himself.
+static void stepped(void)
+{
+	if (seek.traps && seek.steps)
+		put_int3(true);
+	seek.steps = false;
+}
+
+// A pass was looked at and is not it.
+static void pass_on(struct gr_context *at)
+{
+	if (!seek.traps)
+		return;
+	seek.steps = put_int3(false);
+	at->greg[REG_EFL] |= EFLAGS_TF;
+}
+
+static bool pass(struct gr_thread *self, struct gr_context *at);
+
 bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program)
 {
-	uint64_t value;
 	if (!seek.on)
 		return false;
 	if (gr_tick_is(self, info)) {
@@ -316,8 +362,25 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 			look_again(self);
 		return false;
 	}
-	if (!in_program || info->si_code != SIGTRAP_PERF || *(const uint64_t *)((const char *)info + 24) != SEEK_MARK)
+	if (info->si_code == TRAP_TRACE) {
+		stepped();
 		return false;
+	}
+	bool traps = gr_loop_is_trap(info, at);
+	at->greg[REG_RIP] -= traps;
+	bool perf = info->si_code == SIGTRAP_PERF && *(const uint64_t *)((const char *)info + 24) == SEEK_MARK;
+	if (!in_program || (!perf && !traps))
+		return false;
+	if (pass(self, at))
+		return true;
+	pass_on(at);
+	return false;
+}
+
+// The thread is at the instruction. True when it is there at the moment, too.
+static bool pass(struct gr_thread *self, struct gr_context *at)
+{
+	uint64_t value;
 	if (gr_state_is(self, at, &seek.state, &seek.looks)) {
 		close_breakpoint();
 		gr_origin_drop();
