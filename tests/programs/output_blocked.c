@@ -1,6 +1,7 @@
 // Two threads write to an output that nobody reads; a signal gets one of them out of it.
 #define _GNU_SOURCE
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 
 static char large[300000];
 static volatile int handled;
+static int done;
 
 static void on_signal(int sig)
 {
@@ -28,7 +30,8 @@ static void *fill(void *unused)
 static void *interrupted(void *unused)
 {
 	ssize_t n = write(1, "second\n", 7);
-	dprintf(2, "%zd %s, handled %d\n", n, n < 0 ? strerrorname_np(errno) : "", handled);
+	dprintf(2, "%zd %s, handled %d\n", n, n < 0 ? strerrorname_np(errno) : "", handled > 0);
+	__atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
 	return unused;
 }
 
@@ -44,10 +47,13 @@ int main(void)
 	memset(large, 'x', sizeof large);
 	sigaction(SIGUSR1, &act, NULL);
 	pthread_create(&first, NULL, fill, NULL);
-	pause_for(100);
+	while (poll(&(struct pollfd){1, POLLOUT, 0}, 1, 0) > 0)
+		pause_for(5);
 	pthread_create(&second, NULL, interrupted, NULL);
-	pause_for(100);
-	pthread_kill(second, SIGUSR1);
+	while (!__atomic_load_n(&done, __ATOMIC_SEQ_CST)) { // it may not be there yet
+		pause_for(50);
+		pthread_kill(second, SIGUSR1);
+	}
 	pthread_join(second, NULL);
 	pthread_join(first, NULL);
 	return 0;
