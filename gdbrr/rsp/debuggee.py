@@ -116,6 +116,14 @@ class Debuggee(Attached):
         first_bytes = self.upstream.memory(before, 1)
         self._release(held)
         stop = self.resume(plain)
+        while self._is_engines_timer(stop):
+            # Its handler runs to its end, in that thread alone; then the step is made.
+            only = b"vCont;C%02x:%x" % (stop.signal, stop.tid)
+            passed = self._run_to(stop.tid, self._real_pc(stop), only, held, fence)
+            if passed.ended or passed.tid != stop.tid or passed.signal != SIGNAL_TRAP or passed.reasons:
+                return passed
+            self._release(held)
+            stop = self.resume(plain)
         if stop.ended or self._reached_end(stop):
             return stop
         if (length := self._at_door(stop)) is not None:

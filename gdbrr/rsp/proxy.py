@@ -238,7 +238,12 @@ class Proxy:
 
     def _host_file(self, request: rq.HostFile) -> bytes:
         payload = files.for_gdbserver(request, self.navigator.current, self.navigator.virtual_pid)
-        return self._pool.files().request(payload) if payload is not None else b"F-1,1e"  # EROFS
+        if payload is None:
+            return b"F-1,1e"  # EROFS
+        try:
+            return self._pool.files().request(payload)
+        finally:
+            files.forget(request, payload)
 
     def _transfer(self, request: rq.Transfer) -> bytes:
         if request.object == "threads":

@@ -23,7 +23,8 @@ def state():
     registers = tuple(int(frame.read_register(name)) for name in REGISTERS)
     pcs, each = [], frame
     while each is not None and len(pcs) < 12:
-        pcs.append(each.pc())
+        if each.type() != gdb.INLINE_FRAME:  # whether one is in such a frame already is GDB's own idea
+            pcs.append(each.pc())
         each = each.older()
     return gdb.selected_thread().ptid[1], registers, tuple(pcs), int(gdb.parse_and_eval(VALUE))
 

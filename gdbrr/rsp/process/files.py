@@ -6,11 +6,17 @@ Owns: nothing.
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
+import tempfile
 
 from gdbrr.rsp.packet import to_hex
+from gdbrr.rsp.process import maps
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.request import HostFile
+
+_STAND_IN = os.fsencode(os.path.join(tempfile.gettempdir(), "gdbrr-maps-"))
 
 
 def for_gdbserver(request: HostFile, current: Attached | None, virtual_pid: int) -> bytes | None:
@@ -19,9 +25,29 @@ def for_gdbserver(request: HostFile, current: Attached | None, virtual_pid: int)
         return b"vFile:setfs:0"
     if request.operation == b"open" and current is not None:
         path, comma, rest = request.arguments.partition(b",")
-        name = bytes.fromhex(path.decode("ascii", "replace"))
-        return b"vFile:open:" + to_hex(_proc_path(current, virtual_pid, name)) + comma + rest
+        name = _proc_path(current, virtual_pid, bytes.fromhex(path.decode("ascii", "replace")))
+        return b"vFile:open:" + to_hex(_stand_in(current, name)) + comma + rest
+    if request.operation == b"readlink" and current is not None:
+        name = bytes.fromhex(request.arguments.decode("ascii", "replace"))
+        return b"vFile:readlink:" + to_hex(_proc_path(current, virtual_pid, name))
     return None if request.operation in (b"pwrite", b"unlink") else request.payload
+
+
+def forget(request: HostFile, asked: bytes | None) -> None:
+    """Behind the answer: what stood in for a file of /proc is open now, or never will be."""
+    if request.operation == b"open" and asked is not None:
+        name = bytes.fromhex(asked.split(b":")[2].partition(b",")[0].decode("ascii"))
+        if name.startswith(_STAND_IN) and name != bytes.fromhex(request.arguments.partition(b",")[0].decode("ascii")):
+            with contextlib.suppress(OSError):
+                os.unlink(name)
+
+
+def _stand_in(current: Attached, name: bytes) -> bytes:
+    """The mappings of a leaf are shown without those of the engine."""
+    match = re.fullmatch(rb"/proc/(\d+)(?:/task/\d+)?/(\w+)", name)
+    if current.leaf is None or not match or int(match[1]) != current.pid or match[2] not in maps.NAMES:
+        return name
+    return os.fsencode(maps.written(current.pid, match[2]))
 
 
 def _proc_path(current: Attached, virtual_pid: int, name: bytes) -> bytes:

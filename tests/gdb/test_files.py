@@ -1,0 +1,40 @@
+"""What GDB reads of the process behind a replay: its files in /proc, and a core dump without the engine."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+from harness.run import gdbrr, run
+
+from .session import whole
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+
+MOST = 20 << 20
+
+
+def test_a_core_dump_of_a_moment(tmp_path: Path) -> None:
+    program, demo, core = programs.build("past_calls"), tmp_path / "x.demo", tmp_path / "core"
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    out = whole(
+        program,
+        *(f"rr-replay {demo}", "break holding", "reverse-continue", "info proc", f"gcore {core}", "print total"),
+        *("thread apply all -q backtrace 1", "info proc mappings", "stepi", "rr-when"),
+    )
+    assert f"exe = '{program}'" in out
+    assert "libgdbrr.so" in out, "the engine's code is a library like others"
+    starts = [int(start, 16) for start in re.findall(r"^ +0x([0-9a-f]+) +0x", out, re.MULTILINE)]
+    assert starts and not [start for start in starts if 0x20 <= start >> 40 < 0x2A], "its memory is nobody's business"
+    assert re.search(r"^tick \d+", out[out.rindex("Mapped") :], re.MULTILINE), out
+    assert 0 < core.stat().st_size < MOST
+    total = re.search(r"^\$1 = (\d+)$", out, re.MULTILINE)
+    assert total, out
+    words = ["-ex", "print total", "-ex", "thread apply all -q backtrace 1", "-ex", "print *stdout"]
+    looked = run("gdb", "-nx", "-batch", *words, program, core, limit=60).out
+    assert f"$1 = {total[1]}\n" in looked, looked
+    frames = sorted(re.findall(r"^#0 .*? (?:in )?(\w+) \(", looked, re.MULTILINE))
+    assert len(frames) >= 3 and "holding" in frames, looked
