@@ -64,7 +64,15 @@ struct gr_chunk {
 	uint32_t units;      // length in units
 	uint64_t base_stamp; // stamps in this chunk are deltas from here
 	uint64_t used;       // committed bytes behind this header
+	uint64_t run;        // the run that has no event yet: operations (upper half) and rolling hash
+	uint64_t run_at;     // it belongs behind this many bytes. INVARIANT(run-or-event): void where `used` differs
+	uint64_t run_delta;  // the stamp of its first operation, from the one of the event before
 };
+
+// A run: operations on mutexes that follow each other in a thread. The first one may have a stamp of its own, the others
+// have the same. Its event holds how many there are and a rolling hash of each one's kind and object.
+// INVARIANT(one-word-commits): `run` is written once for an operation, so one that is counted is in the hash.
+#define GR_RUN_MOST 1024 // operations in a run: so far the clocks of threads may drift apart
 
 // ---------------------------------------------------------------- the image a replay reads
 // Made by the controller from a demo (or from a live log). Offsets are from the start of the image.

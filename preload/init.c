@@ -20,6 +20,7 @@
 #include "digest/loader.h"
 #include "heap/heap.h"
 #include "heap/stack.h"
+#include "log/edge.h"
 #include "log/log.h"
 #include "log/turn.h"
 #include "patch/patch.h"
@@ -202,6 +203,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	if (!gr_sud_init())
 		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch\nuse Linux 5.11 or newer, outside of sandboxes that refuse it", 0, 0);
 	gr_mode = gr_ctl->mode;
+	gr_edge_init();
 	gr_self = self;
 	if (gr_mode == GR_MODE_RECORD)
 		gr_turn_init(self);
@@ -220,6 +222,7 @@ long gr_first_operation(struct gr_thread *self, struct gr_regs *frame)
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
 		gr_queue_init();
+		gr_edge_start();
 	} else {
 		gr_gate_next(self, GR_OP_START, 0, 0, &ev);
 		if (ev.len == sizeof standard_fds)

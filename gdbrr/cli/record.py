@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 DIGEST = 64
 
 _CLEAR = "\r\033[K"
-_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order", "--seed", "--runs", "--until")
+_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order", "--order-log", "--seed", "--runs", "--until")
 
 EPILOG = """\
 examples:
@@ -110,6 +110,9 @@ def add_options(parser: argparse.ArgumentParser, output: str = "the demo to writ
         help="change one value of the profile; modes are record, native and ignore",
     )
     parser.add_argument("--order", metavar="ORDER", help="how threads run: parallel, serial, random or pct")
+    parser.add_argument(
+        "--order-log", metavar="HOW", help="how parallel writes it down: clock, object, reduced or transitive (default)"
+    )
     parser.add_argument("--seed", metavar="N", help="what random and pct draw from; the same one, the same order")
 
 
@@ -119,6 +122,7 @@ def sets_of(args: argparse.Namespace) -> list[str]:
     return [
         *args.sets,
         *([f"order={args.order}"] if args.order else []),
+        *([f"order_log={args.order_log}"] if args.order_log else []),
         *([f"seed={args.seed}"] if args.seed is not None else []),
         *([f"digest={digest}"] if digest is not None else []),
     ]

@@ -17,6 +17,7 @@ Scalar = str | int
 
 KNOB_KEYS = {
     "order": "order",
+    "engine.order_log": "order_log",
     "seed": "seed",
     "pct.depth": "pct_depth",
     "pct.steps": "pct_steps",

@@ -36,6 +36,8 @@ class Event(NamedTuple):
     time: int = 0
     """Microseconds since the start of the recording; 0 where nobody looked."""
 
+    # Of a run each operation is told by itself: `object` is how many there are, `result` which one this is, from 1.
+
 
 def started_as(index: int, raw: bytes, base: int) -> dict[str, int]:
     """What the first event in a thread's stream says about it: its id in the recording, and who made it."""
@@ -51,6 +53,9 @@ def started_as(index: int, raw: bytes, base: int) -> dict[str, int]:
     return row
 
 
+_Fields = tuple[int, int, int, int, int, int, int, bytes, int]
+
+
 class _Cursor:
     """The next events of one thread, from its operation `position` on."""
 
@@ -63,22 +68,36 @@ class _Cursor:
         self._last = ffi.new("uint64_t *")
         self._used = ffi.new("size_t *")
         self._at = self._left = 0
-        self._batch: list[tuple[int, int, int, int, int, int, int, bytes, int]] = []
+        self._batch: list[_Fields] = []
         self._next = 0
+        self._run = 0  # operations told of the run under way, which is the one behind self._next
         skip = position - (until[self._which - 1] if self._which else 0)
         self._enter()
         if skip:
             raw = self._raw()
-            source = ffi.from_buffer(raw)
-            if lib.gr_batch_decode(source, len(raw), ffi.NULL, skip, _ALL, self._last, self._used) != skip:
+            span = ffi.new("struct gr_span *")
+            lib.gr_span_scan(ffi.from_buffer(raw), len(raw), skip, self._last[0], span)
+            if span.events < skip:
                 raise self._broken()
-            self._at, self._left = self._used[0], self._left - skip
+            if span.events == skip:
+                self._at, self._left, self._last[0] = span.bytes, self._left - skip, span.last
+            else:  # in the middle of a run
+                self._at, self._left, self._last[0] = span.newest, self._left - span.newest_events, span.newest_base
+                self._run = skip - span.newest_events
 
-    def take(self, scratch: Any) -> tuple[int, int, int, int, int, int, int, bytes, int]:
+    def take(self, scratch: Any) -> _Fields:
         if self._next == len(self._batch):
             self._fill(scratch)
-        self._next += 1
-        return self._batch[self._next - 1]
+        event = self._batch[self._next]
+        if event[0] != lib.GR_OP_RUN:
+            self._next += 1
+            return event
+        self._run += 1
+        kind, nr, count, _, *rest = event
+        told = (kind, nr, count, self._run, *rest)
+        if self._run == count:
+            self._next, self._run = self._next + 1, 0
+        return told  # type: ignore[return-value]
 
     def _enter(self) -> None:
         if self._which >= len(self._numbers):
@@ -100,10 +119,10 @@ class _Cursor:
         base = ffi.from_buffer(raw)
         room = min(self._left, self._room)
         n = lib.gr_batch_decode(base + self._at, len(raw) - self._at, scratch, room, _ALL, self._last, self._used)
-        if n != room:
-            raise self._broken()
         self._at += self._used[0]
-        self._left -= n
+        self._left -= sum(lib.gr_event_ops(scratch + i) for i in range(n))
+        if not n or self._left < 0:
+            raise self._broken()
         if not self._left and (self._at != len(raw) or self._last[0] != self._end):
             raise self._broken()
         self._batch.clear()

@@ -16,10 +16,10 @@ import zstandard
 
 from gdbrr.errors import GdbrrError
 
-FORMAT = (2, 0)
+FORMAT = (3, 0)
 """Major: a reader refuses newer ones. Minor: what is new may be skipped."""
 OLDEST_MAJOR = 1
-"""1: events have no times, and the first one of a thread does not name it."""
+"""1: events have no times, and the first one of a thread does not name it. 2: each operation has an event."""
 
 MAGIC = b"\x8bGDBRR\r\n"
 FILE_HEADER = struct.Struct("<8sHHI")  # magic, major, minor, crc32 of what stands before
@@ -30,6 +30,8 @@ TRAILER_MAGIC = b"gdbrrend"
 
 STREAM_RAW = 256 << 10
 """A stream block of more than one event is at most this long before compression."""
+RUN_OPS = 65535
+"""Operations that one event, a run, can stand for."""
 BLOCK_RAW = 64 << 20
 """No block is longer than this before compression; so no operation carries more."""
 MANIFEST_RAW = 8 << 20
@@ -109,10 +111,9 @@ class Block(NamedTuple):
 def _good_stream(b: Block) -> bool:
     return (
         b.thread < MAX_THREADS
-        and 1 <= b.items <= b.raw // 3
+        and 1 <= b.items <= b.raw // 3 * RUN_OPS
         and (b.raw <= STREAM_RAW or b.items == 1)
-        and b.base < b.first <= b.last
-        and b.last - b.first >= b.items - 1
+        and b.base <= b.first <= b.last
     )
 
 

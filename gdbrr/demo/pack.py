@@ -49,6 +49,8 @@ class _Chunk(NamedTuple):
     offset: int
     used: int
     base: int
+    run: tuple[int, int, int] | None
+    """The run that has no event yet: operations, hash, stamp from the event before."""
 
 
 class _Block(NamedTuple):
@@ -144,6 +146,23 @@ def _damaged(what: str) -> GdbrrError:
     return GdbrrError(f"the log of the recording is damaged: {what}", hint="copy the directory again or record again")
 
 
+def _run_of(header: Any) -> tuple[int, int, int] | None:
+    """INVARIANT(run-or-event): what a thread has counted since its last event, unless that is an event by now."""
+    ops, hash_ = header.run >> 32, header.run & 0xFFFFFFFF
+    if not ops or header.run_at != header.used:
+        return None
+    if ops > lib.GR_RUN_LIMIT or header.run_delta >= 1 << 63:
+        raise _damaged(f"a run of thread {header.thread} makes no sense")
+    return ops, (hash_ ^ hash_ >> 16) & 0xFFFF, header.run_delta
+
+
+def _run_event(run: tuple[int, int, int], last: int) -> bytes:
+    event = ffi.new("struct gr_event *", {"kind": lib.GR_OP_RUN, "stamp": last + run[2]})
+    event.object, event.check = run[0], run[1]
+    room = ffi.new("uint8_t[]", lib.GR_EVENT_MAX_HEAD)
+    return bytes(ffi.buffer(room, lib.gr_event_encode(room, event, ffi.new("uint64_t *", last))))
+
+
 class _Packer:
     def __init__(self, log: int, ctl: Ctl, progress: Progress | None) -> None:
         self._log = log
@@ -176,7 +195,7 @@ class _Packer:
             fits = 0 < header.units <= units - unit + 1 and header.used <= room
             if not fits or header.thread >= fmt.MAX_THREADS:
                 raise _damaged(f"the header of unit {unit - 1} makes no sense")
-            chunk = _Chunk(header.seq, offset + _CHUNK, header.used, header.base_stamp)
+            chunk = _Chunk(header.seq, offset + _CHUNK, header.used, header.base_stamp, _run_of(header))
             found.setdefault(header.thread, []).append(chunk)
             unit += header.units - 1
         for chunks in found.values():
@@ -230,6 +249,10 @@ class _Packer:
                 )
             else:
                 want = min(want * 2, fmt.BLOCK_RAW)
+        if chunk.run:
+            raw = _run_event(chunk.run, last)
+            lib.gr_span_scan(ffi.from_buffer(raw), len(raw), _ALL, last, span)
+            yield raw, span
 
     def _lost(self, thread: int, what: str) -> None:
         self._broken.add(thread)

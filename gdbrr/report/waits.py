@@ -118,6 +118,8 @@ def _row(thread: int, event: Event, state: _State) -> Wait | None:
         return Wait(thread, "waits for the end of a thread", thing, state.thread_at(thing))
     if kind == lib.GR_OP_BLOCK:
         holders = tuple(dict.fromkeys(state.held.get(thing, ())))
+        if not holders and event.check:  # a mutex whose taking was only counted
+            holders = (event.check - 1,)
         return Wait(thread, f"waits for {_NAMES.get(event.result, 'an object')} at {thing:#x}", thing, holders)
     if kind == lib.GR_OP_COND_WAIT:
         return Wait(thread, f"waits for the condition variable at {thing:#x}", thing, ())

@@ -195,8 +195,12 @@ gr_leave:
 
 // The exported wrappers. eax: which one.
 	.set gr_wrap_number, 0
+	.set gr_quick_pthread_mutex_lock, 1   // these names are in sync/quick.S, which comes here where it cannot go on
+	.set gr_quick_pthread_mutex_unlock, 1
 #define WRAP(name, version, op, doc) \
-	.globl name; .type name, @function; name: mov $gr_wrap_number, %eax; jmp gr_wrap; .size name, .-name; \
+	.type gr_plain_##name, @function; gr_plain_##name: mov $gr_wrap_number, %eax; jmp gr_wrap; \
+	.size gr_plain_##name, .-gr_plain_##name; .globl gr_plain_##name; .hidden gr_plain_##name; \
+	.ifndef gr_quick_##name; .globl name; .type name, @function; .set name, gr_plain_##name; .endif; \
 	.set gr_wrap_number, gr_wrap_number + 1;
 #include "../tables/wrappers.def"
 #undef WRAP

@@ -6,8 +6,19 @@
 
 #define GR_OFF_STACK 208 // struct gr_thread.stack
 #define GR_OFF_RSP 216   // struct gr_thread.program_rsp
-#define GR_OFF_CTX 320   // struct gr_thread.ctx
+#define GR_OFF_NEST 224  // struct gr_thread.nest, and .held behind it
+#define GR_OFF_CANCEL 232 // struct gr_thread.cancel
+#define GR_OFF_WORD 240  // struct gr_thread.word
+#define GR_OFF_CHUNK 272 // struct gr_thread.chunk
+#define GR_OFF_CTX 336   // struct gr_thread.ctx
+#define GR_OFF_STASH 400 // struct gr_thread.stash.signals
+#define GR_OFF_TID 8     // struct gr_thread_pub.tid
+#define GR_OFF_OPS 32    // struct gr_thread_pub.ops
+#define GR_CHUNK_RUN 32  // struct gr_chunk.run
+#define GR_RUN_MOST 1024 // the same as in abi.h, or it does not compile
+#define GR_RUN_PRIME 0x9e3779b1
 #define GR_FRAME 160     // sizeof(struct gr_regs)
+#define GR_WRAP_FLAGS 0x246 // behind a wrapper: interrupts on, ZF and PF as a register's clearing leaves them
 #define GR_FRAME_TAIL 152 // its gs_base: where the door goes on instead of rip, if not 0 (a patched site's stub)
 #define GR_SYS_NUMBERS 512 // GR_SYS_MAX
 #define GR_LEVEL 0x4000  // engine stack for one entry; nested entries go below

@@ -56,8 +56,17 @@ struct gr_thread {
 _Static_assert(sizeof(struct gr_regs) == GR_FRAME, "entry.S builds a struct gr_regs");
 _Static_assert(offsetof(struct gr_thread, stack) == GR_OFF_STACK, "entry.S");
 _Static_assert(offsetof(struct gr_thread, program_rsp) == GR_OFF_RSP, "entry.S");
+_Static_assert(offsetof(struct gr_thread, nest) == GR_OFF_NEST, "entry.S");
+_Static_assert(offsetof(struct gr_thread, held) == GR_OFF_NEST + 4, "entry.S");
+_Static_assert(offsetof(struct gr_thread, cancel) == GR_OFF_CANCEL, "entry.S");
+_Static_assert(offsetof(struct gr_thread, word) == GR_OFF_WORD, "entry.S");
+_Static_assert(offsetof(struct gr_thread, chunk) == GR_OFF_CHUNK, "entry.S");
 _Static_assert(offsetof(struct gr_thread, ctx) == GR_OFF_CTX, "entry.S");
 _Static_assert(GR_SYS_MAX == GR_SYS_NUMBERS, "entry.S");
+_Static_assert(offsetof(struct gr_thread, stash) == GR_OFF_STASH, "entry.S");
+_Static_assert(offsetof(struct gr_thread, pub.tid) == GR_OFF_TID, "entry.S");
+_Static_assert(offsetof(struct gr_thread, pub.ops) == GR_OFF_OPS, "entry.S");
+_Static_assert(offsetof(struct gr_chunk, run) == GR_CHUNK_RUN, "entry.S");
 _Static_assert(sizeof(struct gr_thread) <= GR_BLOCK_XSAVE, "block layout");
 
 extern __thread struct gr_thread *gr_self __attribute__((tls_model("initial-exec"), visibility("hidden")));

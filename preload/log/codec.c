@@ -9,6 +9,8 @@
 //	+------+------+--------------+ +----------+----------+----------+-----+----------+--------+----------+ +--------+
 //	                         mask:   bit 0      bit 1      bit 2      3     bit 4      bit 6    bit 5
 //
+// A run (kind RUN) has no mask: kind, stamp - last (which may be 0), count, 2 bytes of hash.
+//
 // A field that is 0 is absent and its bit is clear; bit 7 is clear. Varints are little-endian base 128 in
 // their shortest form, so one event has one encoding. `check` is a hash: as a varint it would only grow.
 #include "put.h"
@@ -39,8 +41,39 @@ static const uint8_t *gr_varint_get(const uint8_t *src, const uint8_t *end, uint
 	return NULL;
 }
 
+uint64_t gr_event_ops(const struct gr_event *ev)
+{
+	return ev->kind == GR_KIND_RUN ? ev->object : 1;
+}
+
+static size_t gr_run_encode(uint8_t *dst, const struct gr_event *ev, uint64_t *last_stamp)
+{
+	uint8_t *p = dst;
+	*p++ = ev->kind;
+	p = gr_varint_put(p, ev->stamp - *last_stamp);
+	p = gr_varint_put(p, ev->object);
+	*p++ = (uint8_t)ev->check;
+	*p++ = (uint8_t)(ev->check >> 8);
+	*last_stamp = ev->stamp;
+	return (size_t)(p - dst);
+}
+
+static size_t gr_run_decode(const uint8_t *src, const uint8_t *end, struct gr_event *ret, uint64_t *last_stamp)
+{
+	uint64_t delta, count;
+	const uint8_t *p = gr_varint_get(src + 1, end, &delta);
+	if (!p || !(p = gr_varint_get(p, end, &count)) || count == 0 || count > GR_RUN_LIMIT || end - p < 2 ||
+	    *last_stamp + delta < delta)
+		return 0;
+	*last_stamp += delta;
+	*ret = (struct gr_event){ .kind = GR_KIND_RUN, .stamp = *last_stamp, .object = count, .check = p[0] | (uint32_t)p[1] << 8 };
+	return (size_t)(p + 2 - src);
+}
+
 size_t gr_event_encode(uint8_t *dst, const struct gr_event *ev, uint64_t *last_stamp)
 {
+	if (ev->kind == GR_KIND_RUN)
+		return gr_run_encode(dst, ev, last_stamp);
 	uint8_t *p = gr_event_put(dst, ev, last_stamp);
 	if (ev->len) {
 		const uint8_t *from = ev->data;
@@ -59,6 +92,8 @@ size_t gr_event_decode(const uint8_t *src, size_t avail, struct gr_event *ret, u
 	const uint8_t *p = src, *end = src + avail;
 	if (avail < 3)
 		return 0;
+	if (*p == GR_KIND_RUN)
+		return gr_run_decode(src, end, ret, last_stamp);
 	uint8_t kind = *p++, mask = *p++;
 	if (kind == GR_KIND_NONE || kind >= GR_KIND_COUNT || mask & ~HAS_ALL)
 		return 0;

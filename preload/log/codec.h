@@ -21,7 +21,12 @@ struct gr_event {
 	const uint8_t *data;
 };
 
+#define GR_RUN_LIMIT 0xffff  // most operations in one run
 #define GR_EVENT_MAX_HEAD 56 // an event takes at most this many bytes plus its data
+
+// A run counts for as many operations as it holds, every other event for one. Of a run `object` is their number, `check` 16
+// bits of hash, and the stamp may be that of the event before.
+uint64_t gr_event_ops(const struct gr_event *ev);
 
 // Writes `ev` to `dst`, which has room for GR_EVENT_MAX_HEAD + ev->len bytes; returns the bytes written. `*last_stamp` is the stamp
 // of the event before (the base stamp in front of the first) and is moved on. With data NULL the last `len` bytes are left

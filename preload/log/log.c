@@ -12,6 +12,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "edge.h"
 #include "put.h"
 #include "turn.h"
 
@@ -20,6 +21,7 @@ static bool closed(void)
 {
 	if (!gr_closed) {
 		gr_closed = true;
+		gr_counting = false;
 		gr_turn_close();
 	}
 	return false;
@@ -40,7 +42,7 @@ static bool full(struct gr_thread *self, const char *why, uint64_t a, uint64_t b
 
 static bool new_chunk(struct gr_thread *self, size_t need)
 {
-	uint64_t units = (sizeof(struct gr_chunk) + need + GR_UNIT - 1) / GR_UNIT;
+	uint64_t units = (sizeof(struct gr_chunk) + need + GR_RUN_ROOM + GR_UNIT - 1) / GR_UNIT;
 	uint64_t first = __atomic_fetch_add(&gr_ctl->units, units, __ATOMIC_RELAXED);
 	uint64_t size = units * GR_UNIT;
 	if ((first + units) * GR_UNIT > gr_ctl->data_size) {
@@ -55,11 +57,11 @@ static bool new_chunk(struct gr_thread *self, size_t need)
 	chunk->seq = self->seq++;
 	chunk->units = units;
 	chunk->base_stamp = self->stamp;
-	chunk->used = 0;
+	chunk->used = chunk->run = chunk->run_at = chunk->run_delta = 0;
 	__atomic_store_n(&chunk->magic, GR_CHUNK_MAGIC, __ATOMIC_RELEASE);
 	self->chunk = chunk;
 	self->pos = (uint8_t *)(chunk + 1);
-	self->end = (uint8_t *)chunk + size;
+	self->end = (uint8_t *)chunk + size - GR_RUN_ROOM;
 	return true;
 }
 
@@ -103,41 +105,94 @@ static inline uint64_t take_stamps(uint64_t count)
 	return before + count;
 }
 
+// This thread's own clock, or the mutex's, is ahead of that of all.
+static __attribute__((noinline)) uint64_t raise_clock(uint64_t least, unsigned stamps)
+{
+	uint64_t stamp, seen = __atomic_load_n(&gr_ctl->clock, __ATOMIC_SEQ_CST);
+	do {
+		if (seen & GR_CLOSED)
+			return seen;
+		stamp = (seen > least ? seen : least) + stamps;
+	} while (!__atomic_compare_exchange_n(&gr_ctl->clock, &seen, stamp, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
+	return stamp;
+}
+
+uint64_t gr_log_stamp(struct gr_thread *self, unsigned stamps, uint64_t floor)
+{
+	uint64_t least = floor > self->stamp ? floor : self->stamp;
+	uint64_t stamp = take_stamps(stamps);
+	return stamp - stamps >= least ? stamp : raise_clock(least, stamps);
+}
+
+bool gr_log_room(struct gr_thread *self, size_t need)
+{
+	return self->end - self->pos >= (ptrdiff_t)need || new_chunk(self, need);
+}
+
 // Room for an event and `more` bytes, and the last of `stamps` stamps for it. False when the log is closed: nothing of this
 // thread is logged any more.
-static bool begin_some(struct gr_thread *self, struct gr_event *ev, size_t more, unsigned stamps)
+static bool begin_some(struct gr_thread *self, struct gr_event *ev, size_t more, unsigned stamps, uint64_t floor)
 {
-	size_t need = GR_EVENT_MAX_HEAD + ev->len + more;
 	// A child that ends what was begun in its parent shares the log with it.
 	if (gr_mode == GR_MODE_OFF)
 		return false;
 	if (__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED)
 		return closed();
-	if ((size_t)(self->end - self->pos) < need && !new_chunk(self, need))
+	gr_edge_flush(self);
+	if (!gr_log_room(self, GR_EVENT_MAX_HEAD + ev->len + more))
 		return false;
 	ev->time = coarse_time(self);
-	ev->stamp = take_stamps(stamps);
+	ev->stamp = gr_log_stamp(self, stamps, floor);
 	return !(ev->stamp & GR_CLOSED);
 }
 
 static bool begin(struct gr_thread *self, struct gr_event *ev)
 {
-	return begin_some(self, ev, 0, 1);
+	return begin_some(self, ev, 0, 1, 0);
 }
 
 // INVARIANT(commit-after-event): see abi.h.
+void gr_log_commit(struct gr_thread *self)
+{
+	struct gr_chunk *chunk = self->chunk;
+	uint64_t used = self->pos - (uint8_t *)(chunk + 1);
+	__atomic_store_n(&chunk->used, used, __ATOMIC_RELEASE);
+	__atomic_store_n(&chunk->run, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&chunk->run_delta, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&chunk->run_at, used, __ATOMIC_RELEASE);
+}
+
 static void commit(struct gr_thread *self)
 {
 	self->pub.ops++;
-	__atomic_store_n(&self->chunk->used, self->pos - (uint8_t *)(self->chunk + 1), __ATOMIC_RELEASE);
+	self->word = gr_word(self->stamp, self->pub.index);
+	gr_log_commit(self);
+}
+
+static void put(struct gr_thread *self, const struct gr_event *ev)
+{
+	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
+	commit(self);
+}
+
+void gr_log_behind(struct gr_thread *self, struct gr_event *ev, uint64_t floor)
+{
+	if (begin_some(self, ev, 0, 1, floor))
+		put(self, ev);
 }
 
 void gr_log(struct gr_thread *self, struct gr_event *ev)
 {
-	if (!begin(self, ev))
+	gr_log_behind(self, ev, 0);
+}
+
+void gr_log_own(struct gr_thread *self, struct gr_event *ev, uint64_t floor)
+{
+	if (gr_closed || !gr_log_room(self, GR_EVENT_MAX_HEAD + ev->len))
 		return;
-	self->pos += gr_event_encode(self->pos, ev, &self->stamp);
-	commit(self);
+	ev->time = coarse_time(self);
+	ev->stamp = (floor > self->stamp ? floor : self->stamp) + 1;
+	put(self, ev);
 }
 
 static void log_rest(struct gr_thread *self, const struct gr_piece *piece, uint32_t done, uint64_t shift)
@@ -204,7 +259,7 @@ void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event
 {
 	end->data = NULL;
 	end->len = pieces_length(pieces, count);
-	if (!begin_some(self, end, GR_EVENT_MAX_HEAD, 2))
+	if (!begin_some(self, end, GR_EVENT_MAX_HEAD, 2, 0))
 		return;
 	start->time = end->time;
 	end->time = 0;
@@ -226,7 +281,8 @@ void gr_log_query(struct gr_thread *self, uint16_t nr, uint8_t action, uint32_t 
 		self->untimed = 0;
 		start.time = coarse_time(self);
 	}
-	end.stamp = take_stamps(2);
+	gr_edge_flush(self);
+	end.stamp = gr_log_stamp(self, 2, 0);
 	if (end.stamp & GR_CLOSED)
 		return;
 	start.stamp = end.stamp - 1;

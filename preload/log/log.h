@@ -11,8 +11,25 @@
 // CLOCK_MONOTONIC in microseconds.
 uint64_t gr_time_now(void);
 
+// INVARIANT(run-has-room): behind every event there is room for the one of a run (GR_RUN_ROOM).
+#define GR_RUN_ROOM 24
+
+// Room for an event of `need` bytes, data included; false when the log is closed.
+bool gr_log_room(struct gr_thread *self, size_t need);
+
+// The last of so many next stamps of the clock of all, behind `floor` and the thread's own; GR_CLOSED is set in it when the
+// log is closed.
+uint64_t gr_log_stamp(struct gr_thread *self, unsigned stamps, uint64_t floor);
+
+// The events up to `self->pos` are whole.
+void gr_log_commit(struct gr_thread *self);
+
 // Stamps the event and commits it. Takes its place in the order at the call.
 void gr_log(struct gr_thread *self, struct gr_event *ev);
+
+// The same, with a stamp behind `floor`; and with the first stamp behind that and the thread's own, whatever the clock of all.
+void gr_log_behind(struct gr_thread *self, struct gr_event *ev, uint64_t floor);
+void gr_log_own(struct gr_thread *self, struct gr_event *ev, uint64_t floor);
 
 // The same for an event whose data is gathered from several places, each behind its length in 4 bytes.
 struct gr_piece { uint64_t addr; uint32_t len; uint32_t loose; }; // loose: not every byte was surely stored
@@ -29,7 +46,7 @@ void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_
 #define GR_QUERY_DATA 64
 static inline bool gr_log_ready(const struct gr_thread *self)
 {
-	return (size_t)(self->end - self->pos) > 2 * GR_EVENT_MAX_HEAD + 2 * sizeof(uint32_t) + GR_QUERY_DATA &&
+	return self->end - self->pos > (ptrdiff_t)(GR_RUN_ROOM + 2 * GR_EVENT_MAX_HEAD + 2 * sizeof(uint32_t) + GR_QUERY_DATA) &&
 	       !(__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED);
 }
 void gr_log_query(struct gr_thread *self, uint16_t nr, uint8_t action, uint32_t check, int64_t result,

@@ -38,14 +38,18 @@ void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t 
 	struct gr_event ev;
 	*ret = (struct gr_span){ 0 };
 	while (ret->events < max_events) {
+		uint64_t before = base;
 		size_t took = gr_event_decode(src + ret->bytes, avail - ret->bytes, &ev, &base);
 		if (!took)
 			break;
 		if (!ret->events)
 			ret->first = ev.stamp;
+		ret->newest = ret->bytes;
+		ret->newest_events = ret->events;
+		ret->newest_base = before;
 		ret->last = ev.stamp;
 		ret->bytes += took;
-		ret->events++;
+		ret->events += gr_event_ops(&ev);
 	}
 }
 
@@ -53,8 +57,9 @@ struct gr_cursor {
 	const uint8_t *at, *end;
 	uint64_t last; // stamp of the newest event taken or peeked at
 	uint64_t size; // bytes of the event peeked at
+	uint64_t ops;  // operations of it that are not merged yet
 	uint64_t time; // its time, 0 if it carries none
-	uint64_t done; // events merged
+	uint64_t done; // operations merged
 	bool bad;      // what was fed does not follow what went before
 };
 
@@ -115,6 +120,7 @@ static bool gr_cursor_peek(struct gr_cursor *c)
 	c->size = gr_event_decode(c->at, (size_t)(c->end - c->at), &ev, &c->last);
 	c->bad = c->size == 0;
 	c->time = c->bad ? 0 : ev.time;
+	c->ops = c->bad ? 0 : gr_event_ops(&ev);
 	return !c->bad;
 }
 
@@ -200,19 +206,23 @@ enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_
 				gr_merge_sift_down(m);
 				return GR_MERGE_LIMIT;
 			}
-			if (*count && runs[*count - 1].thread == thread && runs[*count - 1].count < UINT32_MAX) {
-				runs[*count - 1].count++;
+			uint64_t ops = c->ops < max_ticks - *ticks ? c->ops : max_ticks - *ticks;
+			if (*count && runs[*count - 1].thread == thread && runs[*count - 1].count <= UINT32_MAX - ops) {
+				runs[*count - 1].count += (uint32_t)ops;
 			} else if (*count < room) {
-				runs[(*count)++] = (struct gr_run){ .thread = thread, .count = 1 };
+				runs[(*count)++] = (struct gr_run){ .thread = thread, .count = (uint32_t)ops };
 			} else {
 				gr_merge_sift_down(m);
 				return GR_MERGE_ROOM;
 			}
 			if (c->time > m->time)
 				m->time = c->time;
+			c->done += ops;
+			c->ops -= ops;
+			*ticks += ops;
+			if (c->ops)
+				continue; // max_ticks is reached within it
 			c->at += c->size;
-			c->done++;
-			++*ticks;
 			*bytes += c->size;
 			more = gr_cursor_peek(c);
 		} while (more && (rival == thread || gr_merge_before(m, thread, rival)));

@@ -21,12 +21,15 @@ size_t gr_batch_decode(const uint8_t *src, size_t avail, struct gr_event *ret, s
 
 struct gr_span {
 	uint64_t bytes;  // whole and valid events from the start
-	uint64_t events;
+	uint64_t events; // operations in them, which are more where there are runs
+	uint64_t newest; // offset of the last event, with the operations and the stamp in front of it
+	uint64_t newest_events;
+	uint64_t newest_base;
 	uint64_t first;  // stamps; 0 when there is no event
 	uint64_t last;
 };
 
-// What stands in the first `avail` bytes: at most max_events events behind the stamp `base`.
+// What stands in the first `avail` bytes behind the stamp `base`: events up to the one with operation number max_events.
 void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t base, struct gr_span *ret);
 
 enum gr_merge_state {

@@ -11,6 +11,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../log/edge.h"
 #include "../ctl/slot.h"
 #include "park.h"
 
@@ -230,11 +231,54 @@ static bool matches(const struct gr_event *ev, enum gr_op op, uint64_t object)
 	return ev->kind == op && (!object || ev->object == object);
 }
 
+// ---------------------------------------------------------------- runs
+static bool is_in_runs(enum gr_op op)
+{
+	return op == GR_OP_MUTEX_LOCK || op == GR_OP_MUTEX_TRYLOCK || op == GR_OP_MUTEX_UNLOCK;
+}
+
+// One more operation of the run under way. INVARIANT(run-is-checked): which ones they were is compared at its end; up to
+// there only what can be in no run is noticed.
+static void next_of_run(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)
+{
+	struct gr_event run = {.kind = GR_OP_RUN, .object = self->run_left};
+	if (!is_in_runs(op))
+		gr_gate_desync(self, &run, op, nr, object, "another operation");
+	self->run_hash = gr_run_hash(self->run_hash, op, object);
+	if (--self->run_left == 0 && gr_run_fold(self->run_hash) != self->run_check)
+		gr_gate_desync(self, &run, op, nr, object, "other operations in a run that ends here");
+	*ret = (struct gr_event){.kind = op, .object = object, .stamp = self->stamp};
+}
+
+static void next_event(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)
+{
+	if (!self->run_left) {
+		size_t n = gr_event_decode(self->pos, self->end - self->pos, ret, &self->stamp);
+		if (!n || !self->left)
+			gr_panic(self, GR_PANIC_BUG, "the stream of thread %u ends before its operation %u", self->pub.index + 1,
+				 self->pub.ops);
+		self->pos += n;
+		self->word = gr_word(self->stamp, self->pub.index);
+		if (ret->kind == GR_OP_RUN) {
+			self->run_left = ret->object;
+			self->run_check = ret->check;
+			self->run_hash = 0;
+		}
+	}
+	self->left--;
+	self->pub.tick = gr_replay.tick - 1;
+	self->pub.ops++;
+	if (self->run_left)
+		next_of_run(self, op, nr, object, ret);
+}
+
 bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
 	uint64_t stamp = self->stamp;
 	const uint8_t *pos = self->pos;
 	struct gr_event ev;
+	if (self->run_left)
+		return false;
 	for (uint64_t left = self->left; left; left--) {
 		size_t n = gr_event_decode(pos, self->end - pos, &ev, &stamp);
 		if (!n || matches(&ev, op, object))
@@ -252,14 +296,7 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 		if (op != GR_OP_SIGNAL)
 			gr_gate_on_signal(self);
 		await_turn(self, TAKE);
-		size_t n = gr_event_decode(self->pos, self->end - self->pos, ret, &self->stamp);
-		if (!n || !self->left)
-			gr_panic(self, GR_PANIC_BUG, "the stream of thread %u ends before its operation %u", self->pub.index + 1,
-				 self->pub.ops);
-		self->pos += n;
-		self->left--;
-		self->pub.tick = gr_replay.tick - 1;
-		self->pub.ops++;
+		next_event(self, op, nr, object, ret);
 	} while (may_miss(ret) && !matches(ret, op, object));
 	if (ret->kind != op || ret->nr != nr)
 		gr_gate_desync(self, ret, op, nr, object, "another operation");
@@ -270,6 +307,10 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret)
 {
 	uint64_t stamp = self->stamp;
+	if (self->run_left) {
+		*ret = (struct gr_event){.kind = GR_OP_RUN, .object = self->run_left};
+		return self->left;
+	}
 	return self->left && gr_event_decode(self->pos, self->end - self->pos, ret, &stamp);
 }
 

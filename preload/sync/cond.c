@@ -5,6 +5,9 @@
 // Owns: nothing.
 #include <errno.h>
 
+#include "../digest/digest.h"
+#include "../log/edge.h"
+#include "../log/log.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "mutex.h"
@@ -14,13 +17,31 @@ static long wait_again(struct gr_thread *self, const struct gr_regs *frame)
 {
 	struct gr_event next;
 	gr_op_result(self, GR_OP_COND_WAIT, frame->rdi);
+	gr_edge_mark(self, frame->rsi);
 	bool kept = gr_gate_peek(self, &next) && (next.result == EPERM || next.result == EINVAL); // so was the mutex
 	if (!kept)
 		gr_mutex_given(frame->rsi, 0);
 	long ret = gr_op_result(self, GR_OP_COND_WOKEN, frame->rdi);
 	if (!kept)
 		gr_mutex_taken(self, frame->rsi, ret == ETIMEDOUT ? 0 : ret);
+	else
+		gr_edge_mark(self, frame->rsi);
 	return ret;
+}
+
+// The mutex changes hands as well: what this thread did with it comes before, what others did meanwhile behind.
+static void wait_logged(struct gr_thread *self, const struct gr_regs *frame)
+{
+	gr_op_log(self, GR_OP_COND_WAIT, frame->rdi, frame->rsi);
+	gr_edge_mark(self, frame->rsi);
+}
+
+static void woken_logged(struct gr_thread *self, const struct gr_regs *frame, long ret)
+{
+	struct gr_event ev = {.kind = GR_OP_COND_WOKEN, .object = frame->rdi, .result = ret};
+	gr_digest_primitive(self, GR_OP_COND_WOKEN, frame->rdi);
+	gr_log_behind(self, &ev, gr_edge_stamp(self, frame->rsi));
+	gr_edge_mark(self, frame->rsi);
 }
 
 // A wait that is given up for a cancellation ends as if its time were up: the thread has its mutex again, as its cleanup
@@ -33,11 +54,11 @@ static long wait_again(struct gr_thread *self, const struct gr_regs *frame)
 			return 0; \
 		} \
 		if (gr_mode == GR_MODE_RECORD) { \
-			gr_op_log(self, GR_OP_COND_WAIT, (frame)->rdi, (frame)->rsi); \
+			wait_logged(self, frame); \
 			(self)->point++; \
 			wait_ret = GR_REAL(self, name, ##__VA_ARGS__); \
 			(self)->point--; \
-			gr_op_log(self, GR_OP_COND_WOKEN, (frame)->rdi, wait_ret); \
+			woken_logged(self, frame, wait_ret); \
 		} else { \
 			wait_ret = wait_again(self, frame); \
 		} \

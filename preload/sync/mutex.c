@@ -5,8 +5,12 @@
 #include "mutex.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <pthread.h>
 
+#include "../core/raw.h"
+#include "../digest/digest.h"
+#include "../log/edge.h"
 #include "../log/log.h"
 #include "../replay/gate.h"
 
@@ -28,6 +32,8 @@ void gr_mutex_taken(struct gr_thread *self, uint64_t mutex, long ret)
 	if (gr_mode != GR_MODE_REPLAY || (ret && ret != EOWNERDEAD))
 		return;
 	bool recursive = (m->__kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP;
+	if (gr_edge_has(mutex))
+		*gr_edge_word(mutex) = self->word;
 	if (recursive && m->__owner == (int)self->pub.recorded_tid && m->__count) {
 		m->__count++;
 		return;
@@ -52,41 +58,107 @@ void gr_mutex_given(uint64_t mutex, long ret)
 		m->__nusers--;
 }
 
+// ---------------------------------------------------------------- in the log
+static void log_op(struct gr_thread *self, enum gr_op op, uint64_t mutex, long ret)
+{
+	if (ret || !gr_edge_has(mutex)) {
+		gr_op_log(self, op, mutex, ret);
+		return;
+	}
+	gr_digest_primitive(self, op, mutex);
+	gr_edge_log(self, op, mutex);
+}
+
+// From entry.S, where this is more than one more of a run: the mutex is held.
+void gr_mutex_edge(struct gr_thread *self, uint64_t mutex, enum gr_op op)
+{
+	gr_edge_log(self, op, mutex);
+}
+
+// The same, where others waited for the mutex that was given back.
+void gr_mutex_wake(uint32_t *lock)
+{
+	GR_RAW(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+}
+
+// Who has it goes with the mark: the demo may hold no operation of its taker's by which to find him.
+static void block(struct gr_thread *self, uint64_t mutex)
+{
+	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = mutex, .result = GR_OP_MUTEX_LOCK};
+	if (gr_edge_has(mutex))
+		ev.check = 1 + (uint16_t)__atomic_load_n(gr_edge_word(mutex), __ATOMIC_RELAXED);
+	gr_log(self, &ev);
+}
+
+#define LOCK(self, mutex, name, ...) \
+	({ \
+		long lock_ret; \
+		if (gr_mode == GR_MODE_RECORD) { \
+			lock_ret = GR_REAL(self, pthread_mutex_trylock, mutex); \
+			if (lock_ret == EBUSY) { \
+				block(self, mutex); \
+				lock_ret = GR_REAL(self, name, mutex, ##__VA_ARGS__); \
+			} \
+			log_op(self, GR_OP_MUTEX_LOCK, mutex, lock_ret); \
+		} else { \
+			lock_ret = gr_op_result(self, GR_OP_MUTEX_LOCK, mutex); \
+		} \
+		gr_mutex_taken(self, mutex, lock_ret); \
+		lock_ret; \
+	})
+
 // ---------------------------------------------------------------- operations
 long gr_wrap_pthread_mutex_lock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_MUTEX_LOCK, frame->rdi, pthread_mutex_trylock, pthread_mutex_lock, frame->rdi);
-	gr_mutex_taken(self, frame->rdi, ret);
-	return ret;
+	return LOCK(self, frame->rdi, pthread_mutex_lock);
 }
 
 long gr_wrap_pthread_mutex_trylock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE(self, GR_OP_MUTEX_TRYLOCK, frame->rdi, pthread_mutex_trylock, frame->rdi);
+	long ret;
+	if (gr_mode == GR_MODE_RECORD) {
+		ret = GR_REAL(self, pthread_mutex_trylock, frame->rdi);
+		log_op(self, GR_OP_MUTEX_TRYLOCK, frame->rdi, ret);
+	} else {
+		ret = gr_op_result(self, GR_OP_MUTEX_TRYLOCK, frame->rdi);
+	}
 	gr_mutex_taken(self, frame->rdi, ret);
 	return ret;
 }
 
 long gr_wrap_pthread_mutex_timedlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_MUTEX_LOCK, frame->rdi, pthread_mutex_trylock, pthread_mutex_timedlock,
-				    frame->rdi, frame->rsi);
-	gr_mutex_taken(self, frame->rdi, ret);
-	return ret;
+	return LOCK(self, frame->rdi, pthread_mutex_timedlock, frame->rsi);
 }
 
 long gr_wrap_pthread_mutex_clocklock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_MUTEX_LOCK, frame->rdi, pthread_mutex_trylock, pthread_mutex_clocklock,
-				    frame->rdi, frame->rsi, frame->rdx);
-	gr_mutex_taken(self, frame->rdi, ret);
-	return ret;
+	return LOCK(self, frame->rdi, pthread_mutex_clocklock, frame->rsi, frame->rdx);
+}
+
+// Does the library let this thread give it back?
+static bool may_give(const struct gr_thread *self, uint64_t mutex)
+{
+	const struct __pthread_mutex_s *m = &((const pthread_mutex_t *)mutex)->__data;
+	int type = m->__kind & KIND_TYPE;
+	bool anybody = type != PTHREAD_MUTEX_RECURSIVE_NP && type != PTHREAD_MUTEX_ERRORCHECK_NP;
+	return anybody || m->__owner == (int)self->pub.recorded_tid;
 }
 
 long gr_wrap_pthread_mutex_unlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_GIVE(self, GR_OP_MUTEX_UNLOCK, frame->rdi, pthread_mutex_unlock, frame->rdi);
-	gr_mutex_given(frame->rdi, ret);
+	uint64_t mutex = frame->rdi;
+	long ret = 0;
+	bool edge = gr_edge_has(mutex) && may_give(self, mutex);
+	if (gr_mode == GR_MODE_RECORD && edge) {
+		log_op(self, GR_OP_MUTEX_UNLOCK, mutex, 0);
+	} else {
+		gr_op(self, GR_OP_MUTEX_UNLOCK, mutex);
+		if (edge)
+			*gr_edge_word(mutex) = self->word;
+	}
+	ret = gr_op_outcome(self, mutex, gr_mode == GR_MODE_RECORD ? GR_REAL(self, pthread_mutex_unlock, mutex) : 0);
+	gr_mutex_given(mutex, ret);
 	return ret;
 }
 

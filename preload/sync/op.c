@@ -178,6 +178,17 @@ static void know(struct gr_thread *self, unsigned which, uint64_t object)
 		gr_digest_primitive(self, ops[which], object);
 }
 
+// INVARIANT(registers-behind-a-wrapper): what a call may change has one value behind each wrapper, whichever way it went
+// (entry.S has one without a frame) and whether it was recorded or replayed. So the state of a loop behind it is the same.
+static void leave_result(struct gr_regs *frame, long ret, unsigned which)
+{
+	frame->rax = ret;
+	if (which >= GR_WRAP_COUNT)
+		return;
+	frame->rdx = frame->rsi = frame->rdi = frame->r8 = frame->r9 = frame->r10 = 0;
+	frame->eflags = (frame->eflags & ~0x8d5ULL) | (GR_WRAP_FLAGS & 0x8d5);
+}
+
 // From entry.S. The result goes where the ABI wants it; the frame's other registers are left as they came.
 void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 {
@@ -213,7 +224,7 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	} else {
 		long ret = work[which](self, frame);
 		if (frame->rip == rip)
-			frame->rax = ret;
+			leave_result(frame, ret, which);
 	}
 	if (leaves_vectors(which))
 		clear_vectors();

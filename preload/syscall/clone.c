@@ -15,6 +15,7 @@
 #include "../core/raw.h"
 #include "../heap/heap.h"
 #include "../heap/stack.h"
+#include "../log/edge.h"
 #include "../log/turn.h"
 #include "../patch/patch.h"
 #include "../replay/gate.h"
@@ -283,7 +284,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 		// A handler that made the child may return in it, to behind a patched site, without the engine. Where there
 		// is no /proc, the text stays as it is and calls are made in the stubs.
 		gr_patch_undo(call->self);
-		gr_turn_on = false;
+		gr_turn_on = gr_counting = gr_edges = false;
 		if (birth->stack)
 			call->frame->rsp = birth->stack;
 		if (shares) {

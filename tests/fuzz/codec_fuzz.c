@@ -8,6 +8,13 @@
 
 #include "../../preload/log/merge.h"
 
+enum {
+#define OP(name, ...) OP_##name,
+#include "../../preload/tables/ops.def"
+#undef OP
+	RUN = OP_RUN,
+};
+
 static uint64_t rng_state = 88172645463325252u;
 
 static uint64_t rng(void)
@@ -37,6 +44,8 @@ static size_t make_bytes(uint8_t *dst, size_t room)
 			ev.len = (uint32_t)(rng() % sizeof data);
 		ev.nr = (uint16_t)(rng() % 3 ? 0 : rng());
 		ev.flags = (uint8_t)(rng() % 3 ? 0 : rng());
+		if (rng() % 8 == 0)
+			ev = (struct gr_event){ .kind = RUN, .stamp = last + rng() % 2, .object = 1 + rng() % GR_RUN_LIMIT, .check = rng() & 0xffff };
 		size += gr_event_encode(dst + size, &ev, &last);
 	}
 	if (rng() % 3 == 0)
@@ -63,7 +72,7 @@ static void check_decoder(const uint8_t *src, size_t size)
 		abort();
 	struct gr_span span;
 	gr_span_scan(src, size, SIZE_MAX, 0, &span);
-	if (span.bytes > size || span.events > size / 3 + 1)
+	if (span.bytes > size || span.events > (size / 3 + 1) * GR_RUN_LIMIT)
 		abort();
 }
 

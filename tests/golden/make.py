@@ -18,10 +18,13 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 from fuzz.recordings import Op, make_recording, random_ops  # noqa: E402
+from gdbrr.abi import lib  # noqa: E402
 from gdbrr.demo import format as fmt  # noqa: E402
 from gdbrr.demo.events import Event  # noqa: E402
 from gdbrr.demo.pack import pack  # noqa: E402
 from gdbrr.demo.reader import Demo  # noqa: E402
+
+RUN = lib.GR_OP_RUN
 
 
 def contents(path: Path) -> dict[str, Any]:
@@ -49,6 +52,7 @@ def main() -> None:
         raise SystemExit(f"{out.name} is there already; raise the version of the format first")
     ops = random_ops(random.Random(2024), 400, 4, data=80)
     ops[200:200] = [Op(2, 4, nr=1, object=3, result=300_000, data=b"golden" * 50_000)]
+    ops[120:120] = [Op(1, RUN, object=150, check=0x1234), Op(1, RUN, object=1, check=7)]
     with tempfile.TemporaryDirectory() as scratch:
         make_recording(Path(scratch) / "rec", ops, end=(2, 6))
         pack(Path(scratch) / "rec", out, epoch_ticks=128)

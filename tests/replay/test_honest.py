@@ -29,6 +29,9 @@ from replay.alter import alter
 READ, WRITE, CLOCK_GETTIME, GETRANDOM = 0, 1, 228, 318
 
 
+EACH = ("--order-log", "clock")
+
+
 def recorded(tmp_path: Path, *words: str | Path) -> tuple[Path, Result]:
     demo = tmp_path / "x.demo"
     return demo, gdbrr("record", "-o", demo, *words, cwd=tmp_path)
@@ -67,7 +70,7 @@ def write_to_standard_error(ops: list[Op]) -> list[Op]:
 # ---------------------------------------------------------------- hard
 @pytest.mark.needs("gdb")
 def test_both_stacks_have_source_lines(tmp_path: Path) -> None:
-    demo, _ = recorded(tmp_path, programs.build("spine"))
+    demo, _ = recorded(tmp_path, *EACH, programs.build("spine"))
     altered = alter(demo, tmp_path / "altered.demo", unlock_dropped)
     found = report(altered)
     assert (found["verdict"], found["synchronised"]) == ("desynchronised", False)
@@ -100,7 +103,7 @@ def test_the_stack_goes_on_behind_the_vdso(tmp_path: Path) -> None:
 @pytest.mark.parametrize("known", [True, False])
 def test_without_gdb_there_is_the_place_of_the_call(known: bool, tmp_path: Path) -> None:
     """Also where the program had ended before anybody saw what it had mapped where."""
-    demo, _ = recorded(tmp_path, programs.build("spine"))
+    demo, _ = recorded(tmp_path, *EACH, programs.build("spine"))
     altered = alter(demo, tmp_path / "altered.demo", unlock_dropped)
     if not known:
         altered = forge(altered, tmp_path / "forged.demo", objects=[])
@@ -111,7 +114,7 @@ def test_without_gdb_there_is_the_place_of_the_call(known: bool, tmp_path: Path)
 @pytest.mark.needs("gdb")
 @pytest.mark.needs("gdbserver")
 def test_a_desynchronised_demo_can_be_debugged_up_to_there(tmp_path: Path) -> None:
-    demo, _ = recorded(tmp_path, programs.build("spine"))
+    demo, _ = recorded(tmp_path, *EACH, programs.build("spine"))
     altered = alter(demo, tmp_path / "altered.demo", unlock_dropped)
     tick = report(altered)["tick"]
     commands = ["rr-when", "rr-goto start", "continue", "rr-when", f"rr-goto {tick - 1}", "rr-when"]
@@ -288,7 +291,7 @@ def test_a_demo_with_an_endless_segment_can_be_debugged_up_to_it(tmp_path: Path)
 
 @pytest.mark.parametrize("change", [unlock_dropped, write_check])
 def test_the_report_of_an_unaltered_demo_is_short(change: Callable[[list[Op]], list[Op]], tmp_path: Path) -> None:
-    demo, _ = recorded(tmp_path, programs.build("spine"))
+    demo, _ = recorded(tmp_path, *EACH, programs.build("spine"))
     found = report(demo, 0)
     assert (found["verdict"], found["synchronised"], found["status"]) == ("synchronised", True, 0)
     assert "causes" not in found and found["recorded_end"] == {"kind": "exit", "value": 0}

@@ -62,6 +62,10 @@ def test_replay_says_in_json_that_it_was_synchronised(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------- negative controls
+EACH = ("--order-log", "clock")
+"""Each operation on a mutex is an event that can be altered. What is only counted: tests/sync/test_runs.py."""
+
+
 def clock_data(ops: list[Op]) -> list[Op]:
     """Other times: what the clock said goes into the total."""
     seen = 0
@@ -101,14 +105,14 @@ def buffer_overrun(ops: list[Op]) -> list[Op]:
 
 @pytest.mark.parametrize("change", [clock_data, turns_swapped])
 def test_control_other_data_or_order_show(change: Callable[[list[Op]], list[Op]], tmp_path: Path) -> None:
-    demo, first = recorded("spine", tmp_path)
+    demo, first = recorded("spine", tmp_path, *EACH)
     result = replay(alter(demo, tmp_path / "altered.demo", change))
     assert result.out != first.out
 
 
 @pytest.mark.parametrize("change", [unlock_dropped, arguments_changed, buffer_overrun])
 def test_control_what_cannot_be_kept_is_reported(change: Callable[[list[Op]], list[Op]], tmp_path: Path) -> None:
-    demo, _ = recorded("spine", tmp_path)
+    demo, _ = recorded("spine", tmp_path, *EACH)
     result = replay(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
     assert "desynchronised at tick" in result.err
 

@@ -177,7 +177,8 @@ def test_desynchronised_replay_says_where(moments_program: Program, tmp_path: Pa
         del ops[next(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_MUTEX_UNLOCK)]
         return ops
 
-    demo = alter(recorded(moments_program.path, tmp_path), tmp_path / "altered.demo", unlock_dropped)
+    first = recorded(moments_program.path, tmp_path, "--order-log", "clock")
+    demo = alter(first, tmp_path / "altered.demo", unlock_dropped)
     with Demo.open(demo) as opened:
         ticks = opened.ticks
     with open_demo(demo) as timeline:
@@ -197,7 +198,7 @@ def test_time_ends_where_the_replay_is_desynchronised(moments_program: Program, 
         del ops[max(i for i, op in enumerate(ops) if op.kind == lib.GR_OP_MUTEX_UNLOCK)]
         return ops
 
-    first = recorded(moments_program.path, tmp_path, "--set", "epochs.ticks=16")
+    first = recorded(moments_program.path, tmp_path, "--order-log", "clock", "--set", "epochs.ticks=16")
     demo = alter(first, tmp_path / "altered.demo", last_unlock_dropped)
     with open_demo(demo) as timeline:
         cut = timeline.settle()

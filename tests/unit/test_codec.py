@@ -16,10 +16,21 @@ from gdbrr.abi import OPS, ffi, lib
 ROOT = Path(__file__).resolve().parents[2]
 U64 = (1 << 64) - 1
 
-EVENTS = st.fixed_dictionaries(
+RUN = lib.GR_OP_RUN
+RUNS = st.fixed_dictionaries(
+    {
+        "delta": st.one_of(st.integers(0, 300), st.integers(0, 1 << 62)),
+        "kind": st.just(RUN),
+        "object": st.integers(1, lib.GR_RUN_LIMIT),
+        "check": st.integers(0, 65535),
+        **{name: st.just(0) for name in ("result", "nr", "flags", "time")},
+        "data": st.just(b""),
+    }
+)
+OTHERS = st.fixed_dictionaries(
     {
         "delta": st.one_of(st.integers(1, 300), st.integers(1, 1 << 62)),
-        "kind": st.integers(1, len(OPS) - 1),
+        "kind": st.integers(1, len(OPS) - 1).filter(lambda kind: kind != RUN),
         "object": st.one_of(st.just(0), st.integers(0, U64)),
         "result": st.one_of(st.just(0), st.integers(-300, 300), st.integers(-(1 << 63), (1 << 63) - 1)),
         "check": st.one_of(st.just(0), st.integers(0, (1 << 32) - 1)),
@@ -29,6 +40,7 @@ EVENTS = st.fixed_dictionaries(
         "data": st.binary(max_size=300),
     }
 )
+EVENTS = st.one_of(RUNS, OTHERS)
 
 
 def encode(event: dict[str, Any], last: int) -> bytes:
@@ -102,6 +114,8 @@ def test_the_drawn_bytes() -> None:
     assert encode(event, 100).hex(" ") == "04 7f 05 03 03 04 03 02 01 01 09 ac 02 02 68 69"
     bare = {**dict.fromkeys(event, 0), "delta": 300, "kind": 4, "data": b""}
     assert encode(bare, 0).hex(" ") == "04 00 ac 02"
+    run = {**bare, "kind": RUN, "delta": 3, "object": 300, "check": 0x1234}
+    assert encode(run, 0).hex(" ") == f"{RUN:02x} 03 ac 02 34 12"
 
 
 @pytest.mark.parametrize(
@@ -121,6 +135,9 @@ def test_the_drawn_bytes() -> None:
         ("01 40 01 00", "a time that is 0"),
         ("01 20 01 00", "data of length 0"),
         ("01 20 01 05 61 62 63 64", "data longer than what is there"),
+        (f"{RUN:02x} 00 00 00 00", "a run of nothing"),
+        (f"{RUN:02x} 00 80 80 04 00 00", "a run of more than 65,535 operations"),
+        (f"{RUN:02x} 00 01 00", "a run without all of its hash"),
         ("01 20 01 ff ff ff ff ff ff ff ff ff 01 61", "data longer than memory"),
     ],
 )
@@ -136,7 +153,7 @@ def test_a_stamp_never_overflows() -> None:
 
 @given(st.lists(EVENTS, max_size=30), st.integers(0, 3000))
 def test_batches_do_what_single_calls_do(events: list[dict[str, Any]], room: int) -> None:
-    events = [{**e, "delta": e["delta"] >> 6 or 1} for e in events]  # so that the sum of them fits
+    events = [{**e, "delta": e["delta"] >> 6 or int(e["kind"] != RUN)} for e in events]  # so that the sum of them fits
     raw, last = b"", 0
     rows = ffi.new("struct gr_event[]", len(events))
     keep = []

@@ -39,9 +39,9 @@ def test_a_block_that_unpacks_to_more_or_less_than_it_claims_is_refused(tmp_path
     ("fields", "why"),
     [
         ({"raw": fmt.BLOCK_RAW + 1, "flags": 1}, "the limit is"),
-        ({"items": 2}, "makes no sense"),
+        ({"items": fmt.RUN_OPS + 1}, "makes no sense"),
         ({"first": 0}, "makes no sense"),
-        ({"base": 2}, "makes no sense"),
+        ({"base": 3}, "makes no sense"),
         ({"thread": fmt.MAX_THREADS}, "makes no sense"),
         ({"flags": 2}, "makes no sense"),
         ({"raw": 9}, "makes no sense"),

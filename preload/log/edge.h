@@ -1,0 +1,78 @@
+// The order of operations on mutexes without a clock of all: each mutex remembers its last user.
+// Runs in: application threads while recording; the words also on replay.
+// May call: core, log.
+// Owns: the words in the program's mutexes, the run that each thread has under way.
+//
+// INVARIANT(order-by-stamp): a stamp belongs to an event and to the run behind it. Where an operation depends on one of
+// another thread, its stamp is the greater one; so the events of all threads, sorted by stamp, are in an order in which
+// the program can have run. What does not depend on each other may have equal stamps.
+//
+// A mutex's word is the stamp of its last operation and the index of the thread that did it. An operation takes the next
+// stamp behind the word's and its thread's, and begins a run: this is an edge. It joins the run under way where that
+// already says all: the last user was the same thread, or its stamp lies behind us. No word of another mutex is read or
+// written, and nothing that all threads share. The clock of all (gr_ctl->clock) orders everything else; it is read and
+// raised by those operations, and once in GR_RUN_MOST of these.
+//
+// INVARIANT(word-in-the-mutex): the word stands in the links that the library only uses for robust mutexes, so it is
+// injective, nobody else's, and comes with the cache line of the lock. It is read and written by whoever holds the mutex,
+// and by replays with the same value.
+#pragma once
+
+#include <pthread.h>
+#include <stdbool.h>
+
+#include "../core/ops.h"
+#include "../core/thread.h"
+
+// The number of a choice in knobs.def.
+enum gr_order_log { GR_LOG_CLOCK, GR_LOG_OBJECT, GR_LOG_REDUCED, GR_LOG_TRANSITIVE };
+
+// Mutexes have words, in a recording and in its replay.
+extern bool gr_edges;
+
+// entry.S may count operations on mutexes: a recording with edges and without anything that wants to see each of them.
+extern bool gr_counting __attribute__((visibility("hidden")));
+
+#define GR_WORD_SHIFT 16
+
+static inline uint64_t gr_word(uint64_t stamp, uint32_t index)
+{
+	return stamp << GR_WORD_SHIFT | (uint16_t)index;
+}
+
+static inline uint64_t *gr_edge_word(uint64_t mutex)
+{
+	return (uint64_t *)&((pthread_mutex_t *)mutex)->__data.__list.__next;
+}
+
+// Normal, recursive, errorcheck and adaptive mutexes of one process.
+static inline bool gr_edge_has(uint64_t mutex)
+{
+	return gr_edges && !(((pthread_mutex_t *)mutex)->__data.__kind & ~3);
+}
+
+void gr_edge_init(void);
+void gr_edge_start(void); // the first operation is in the log
+
+// While recording: an operation on a mutex with a word, which this thread holds, has succeeded or (unlock) will.
+void gr_edge_log(struct gr_thread *self, enum gr_op op, uint64_t mutex);
+
+// The stamp in the word of a mutex that this thread holds; 0: it has none.
+uint64_t gr_edge_stamp(const struct gr_thread *self, uint64_t mutex);
+
+// Writes this thread's word, if it holds the mutex; behind the newest event.
+void gr_edge_mark(const struct gr_thread *self, uint64_t mutex);
+
+// Writes the run under way into the log, as an event. There is always room for one.
+void gr_edge_flush(struct gr_thread *self);
+
+// One more step of the rolling hash, and what of it stands in an event.
+static inline uint32_t gr_run_hash(uint32_t hash, enum gr_op op, uint64_t mutex)
+{
+	return (hash + (uint32_t)mutex + (uint32_t)op) * GR_RUN_PRIME;
+}
+
+static inline uint16_t gr_run_fold(uint32_t hash)
+{
+	return (uint16_t)(hash ^ hash >> 16);
+}

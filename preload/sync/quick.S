@@ -1,0 +1,136 @@
+// Mutexes without a frame: the way that nearly all operations on them take while recording.
+// Runs in: application threads, with the program's registers live, on its stack.
+// May call: gr_mutex_edge, gr_mutex_wake, on the engine's stack.
+// Owns: the symbols pthread_mutex_lock and pthread_mutex_unlock.
+//
+// A normal mutex that is free, or that nobody waits for, while recording: the library's few instructions and one more
+// operation of the thread's run (log/edge.h). Everything else goes the way of all wrappers, from the start. Nothing is
+// written to the program's stack, and registers are left as gr_wrap_c leaves them.
+#include "../core/offsets.h"
+
+#define OP(name, doc) .set GR_OP_##name, gr_op_number; .set gr_op_number, gr_op_number + 1;
+	.set gr_op_number, 0
+#include "../tables/ops.def"
+#undef OP
+
+#define MUTEX_OWNER 8
+#define MUTEX_USERS 12
+#define MUTEX_KIND 16
+#define MUTEX_WORD 32
+
+// r11: the thread. Elsewhere: where the engine is off, it replays, a signal is held, another kind of mutex.
+.macro QUICK_ENTER elsewhere
+	mov gr_self@gottpoff(%rip), %r11
+	mov %fs:(%r11), %r11
+	test %r11, %r11
+	jz \elsewhere
+	cmpb $0, gr_counting(%rip)
+	je \elsewhere
+	cmpq $0, GR_OFF_NEST(%r11)
+	jne \elsewhere
+	cmpl $0, GR_OFF_CANCEL(%r11)
+	jne \elsewhere
+	cmpq $0, GR_OFF_STASH(%r11)
+	jne \elsewhere
+	cmpl $0, MUTEX_KIND(%rdi)
+	jne \elsewhere
+.endm
+
+// One more of the run, with a number from ops.def; `edge` where it takes more than that.
+.macro QUICK_COUNT op, edge
+	mov MUTEX_WORD(%rdi), %rax
+	cmp GR_OFF_WORD(%r11), %rax
+	jne \edge
+	mov GR_OFF_CHUNK(%r11), %rcx
+	mov GR_CHUNK_RUN(%rcx), %rax
+	lea \op(%rax, %rdi), %edx
+	imul $GR_RUN_PRIME, %edx, %edx
+	shr $32, %rax
+	cmp $GR_RUN_MOST, %eax
+	jae \edge
+	inc %rax
+	shl $32, %rax
+	or %rdx, %rax
+	mov %rax, GR_CHUNK_RUN(%rcx)
+	incq GR_OFF_OPS(%r11)
+.endm
+
+// Into C, on the engine's stack. rdi, r11 as above, and still so behind it.
+.macro QUICK_CALL function
+	mov %rsp, GR_OFF_RSP(%r11)
+	mov GR_OFF_STACK(%r11), %rsp
+	push %rdi
+	push %r11
+	call \function
+	pop %r11
+	pop %rdi
+	mov GR_OFF_RSP(%r11), %rsp
+.endm
+
+// INVARIANT(registers-behind-a-wrapper): as gr_wrap_c says.
+.macro QUICK_LEAVE
+	mov (%rsp), %rcx
+	mov $GR_WRAP_FLAGS, %r11d
+	xor %edx, %edx
+	xor %esi, %esi
+	xor %edi, %edi
+	xor %r8d, %r8d
+	xor %r9d, %r9d
+	xor %r10d, %r10d
+	xor %eax, %eax
+	ret
+.endm
+
+	.text
+	.balign 64
+	.globl pthread_mutex_lock
+	.type pthread_mutex_lock, @function
+pthread_mutex_lock:
+	.cfi_startproc
+	QUICK_ENTER gr_plain_pthread_mutex_lock
+	xor %eax, %eax
+	mov $1, %ecx
+	lock cmpxchg %ecx, (%rdi)
+	jne gr_plain_pthread_mutex_lock
+	mov GR_OFF_TID(%r11), %eax
+	mov %eax, MUTEX_OWNER(%rdi)
+	incl MUTEX_USERS(%rdi)
+	cmpb $0, gr_counting(%rip)          // behind the taking: who closed the log may have had it last
+	je 2f
+	QUICK_COUNT GR_OP_MUTEX_LOCK, 1f
+2:	QUICK_LEAVE
+1:	mov %rdi, %rsi
+	mov $GR_OP_MUTEX_LOCK, %edx
+	QUICK_CALL gr_quick_edge
+	jmp 2b
+	.cfi_endproc
+	.size pthread_mutex_lock, .-pthread_mutex_lock
+
+	.balign 64
+	.globl pthread_mutex_unlock
+	.type pthread_mutex_unlock, @function
+pthread_mutex_unlock:
+	.cfi_startproc
+	QUICK_ENTER gr_plain_pthread_mutex_unlock
+	QUICK_COUNT GR_OP_MUTEX_UNLOCK, 1f
+2:	movl $0, MUTEX_OWNER(%rdi)
+	decl MUTEX_USERS(%rdi)
+	xor %eax, %eax
+	xchg %eax, (%rdi)
+	cmp $1, %eax
+	jg 3f
+4:	QUICK_LEAVE
+1:	mov %rdi, %rsi
+	mov $GR_OP_MUTEX_UNLOCK, %edx
+	QUICK_CALL gr_quick_edge
+	jmp 2b
+3:	QUICK_CALL gr_mutex_wake         // others wait
+	jmp 4b
+	.cfi_endproc
+	.size pthread_mutex_unlock, .-pthread_mutex_unlock
+
+gr_quick_edge:
+	mov %r11, %rdi
+	jmp gr_mutex_edge
+
+	.section .note.GNU-stack, "", @progbits

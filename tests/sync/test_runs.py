@@ -1,0 +1,163 @@
+"""Operations on mutexes that are only counted: the four ways to write the order down, kills, full logs, altered runs.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay.
+Owns: the negative controls of runs and edges in docs/determinism.md.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from fuzz.recordings import Op
+from gdbrr.abi import lib
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import EXIT_DESYNC
+from harness.run import run
+from replay.alter import Change, alter
+
+from .conftest import GDBRR, build, record, replay
+
+ORDER_LOGS = ("clock", "object", "reduced", "transitive")
+KILLED = 128 + signal.SIGKILL
+
+
+def recorded(tmp_path: Path, how: str, name: str = "sync_edges") -> tuple[Path, str]:
+    demo = tmp_path / f"{how}.demo"
+    return demo, record(build(name), demo, options=("--order-log", how)).expect(0).out
+
+
+def kinds(demo: Path) -> dict[int, int]:
+    """How many operations of each kind."""
+    found: dict[int, int] = {}
+    with Demo.open(demo) as opened:
+        for event in opened.events():
+            found[event.kind] = found.get(event.kind, 0) + 1
+    return found
+
+
+@pytest.mark.parametrize("how", ORDER_LOGS)
+def test_every_way_replays(how: str, tmp_path: Path) -> None:
+    demo, out = recorded(tmp_path, how)
+    for _ in range(2):
+        assert replay(demo).expect(0).out == out
+    counted = kinds(demo).get(lib.GR_OP_RUN, 0)
+    assert counted > 40_000 if how in ("reduced", "transitive") else counted == 0
+
+
+def test_what_nobody_else_uses_takes_no_space(tmp_path: Path) -> None:
+    """The same operations: so many bytes of events less."""
+    sizes = {}
+    for how in ("clock", "reduced", "transitive"):
+        demo, _ = recorded(tmp_path, how, "sync_sections")
+        with Demo.open(demo) as opened:
+            sizes[how] = opened.stream_bytes
+    assert sizes["transitive"] < sizes["clock"] and sizes["reduced"] < sizes["clock"]
+
+
+# ---------------------------------------------------------------- negative controls
+def run_of(ops: list[Op], least: int) -> Op:
+    return next(op for op in ops if op.kind == lib.GR_OP_RUN and op.object >= least and op.thread)
+
+
+def one_less(ops: list[Op]) -> list[Op]:
+    run_of(ops, 3).object -= 1
+    return ops
+
+
+def one_more(ops: list[Op]) -> list[Op]:
+    run_of(ops, 3).object += 1
+    return ops
+
+
+def other_hash(ops: list[Op]) -> list[Op]:
+    run_of(ops, 3).check ^= 1
+    return ops
+
+
+def dropped(ops: list[Op]) -> list[Op]:
+    ops.remove(run_of(ops, 3))
+    return ops
+
+
+@pytest.mark.parametrize("change", [one_less, one_more, other_hash, dropped])
+def test_control_another_run_is_reported(change: Change, tmp_path: Path) -> None:
+    demo, _ = recorded(tmp_path, "transitive")
+    result = replay(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
+    assert "desynchronised at tick" in result.err
+
+
+def threads_in_a_row(ops: list[Op]) -> list[Op]:
+    """What one thread does between its start and its end in one piece, as if it had been alone."""
+    first, last = (
+        next(i for i, op in enumerate(ops) if op.kind == kind and op.thread == 1)
+        for kind in (lib.GR_OP_START, lib.GR_OP_EXIT)
+    )
+    inside = sorted(ops[first : last + 1], key=lambda op: op.thread != 1)
+    return [*ops[:first], *inside, *ops[last + 1 :]]
+
+
+def test_control_without_its_edges_another_order_shows(tmp_path: Path) -> None:
+    for number in range(5):
+        place = tmp_path / str(number)
+        place.mkdir()
+        demo, out = recorded(place, "transitive")
+        assert replay(alter(demo, place / "copy.demo", lambda ops: ops)).expect(0).out == out
+        if replay(alter(demo, place / "altered.demo", threads_in_a_row)).out != out:
+            return
+    raise AssertionError("the order of sections never mattered")
+
+
+# ---------------------------------------------------------------- ends without a word
+def program_of(recorder: int) -> int:
+    """The recorded program, which is a child of its recorder."""
+    for pid in map(int, Path(f"/proc/{recorder}/task/{recorder}/children").read_text().split()):
+        with contextlib.suppress(OSError):
+            if os.readlink(f"/proc/{pid}/exe") == str(build("runs_killed")):
+                return pid
+    raise AssertionError("no child runs the program")
+
+
+def killed_in_a_run(tmp_path: Path, number: int, rng: random.Random) -> Path:
+    demo = tmp_path / f"{number}.demo"
+    words = [*GDBRR, "record", "-o", str(demo), "--", str(build("runs_killed"))]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, stdin=subprocess.DEVNULL) as recorder:
+        assert recorder.stdout
+        begun = [recorder.stdout.readline() for _ in range(2)]
+        assert begun == [b"begun\n"] * 2
+        for _ in range(rng.randrange(20_000)):
+            pass  # anywhere in the loop
+        os.kill(program_of(recorder.pid), signal.SIGKILL)
+        recorder.communicate()
+        assert recorder.returncode == KILLED
+    return demo
+
+
+def test_a_program_killed_in_a_run_leaves_all_that_was_counted(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    counts = set()
+    for number in range(4):
+        demo = killed_in_a_run(tmp_path, number, rng)
+        with Demo.open(demo) as opened:
+            assert opened.damage is None
+            last = {event.thread: event for event in opened.events()}
+        counts |= {event.object for event in last.values() if event.kind == lib.GR_OP_RUN}
+        # A write whose end was not logged yet is not shown.
+        assert ("begun\n" * 2).startswith(replay(demo).expect(KILLED).out)
+    # Cut where the program was, and not at the last run that was full.
+    assert counts - {lib.GR_RUN_MOST}
+
+
+def test_a_full_log_ends_in_front_of_what_nobody_has_seen(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    options = ("--set", "limits.log=1M", "--set", "limits.when_full=go_on", "--order-log", "object")
+    first = record(build("sync_edges"), demo, "40000", options=options).expect(0)
+    assert "the log was full" in first.err
+    out = run(*GDBRR, "replay", demo).out
+    assert first.out.startswith(out)
