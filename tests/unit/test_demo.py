@@ -235,7 +235,7 @@ def test_a_newer_minor_version_is_read(tmp_path: Path) -> None:
 
 def test_a_newer_major_version_is_refused(tmp_path: Path) -> None:
     path = small_demo(tmp_path / "x.demo", version=(fmt.FORMAT[0] + 1, 0))
-    with pytest.raises(GdbrrError, match=r"format 3\.0"):
+    with pytest.raises(GdbrrError, match=r"format 4\.0"):
         Demo.open(path)
 
 

@@ -127,3 +127,27 @@ def test_only_the_thread_that_is_needed_is_fed() -> None:
     merge.feed(1, stream([1]))
     merge.feed(0, stream([2]))
     assert (merge.step(), merge.needs(), merge.ticks[0]) == (lib.GR_MERGE_NEED, 1, 0)
+
+
+@given(st.integers(1, 7), st.integers(1, 4))
+def test_a_run_counts_for_its_operations_and_can_be_cut(step: int, room: int) -> None:
+    def run(delta: int, count: int, last: int) -> bytes:
+        event = ffi.new("struct gr_event *", {"kind": lib.GR_OP_RUN, "stamp": last + delta, "object": count})
+        out = ffi.new("uint8_t[]", lib.GR_EVENT_MAX_HEAD)
+        return bytes(ffi.buffer(out, lib.gr_event_encode(out, event, ffi.new("uint64_t *", last))))
+
+    merge = Merge(2, room)
+    streams = [stream([1]) + run(0, 5, 1) + stream([9], 1), run(4, 3, 0) + run(4, 2, 4)]
+    while True:
+        state = merge.step(merge.ticks[0] + step)
+        merge.flush()
+        if state == lib.GR_MERGE_DONE:
+            break
+        if state == lib.GR_MERGE_NEED:
+            thread = merge.needs()
+            merge.feed(thread, streams[thread])
+            streams[thread] = b""
+    assert merge.order == [0] * 6 + [1] * 5 + [0]
+    positions = ffi.new("uint64_t[]", 2)
+    lib.gr_merge_positions(merge.m, positions)
+    assert list(positions) == [7, 5] and merge.ticks[0] == 12

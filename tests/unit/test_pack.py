@@ -20,6 +20,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 
 ROOT = Path(__file__).resolve().parents[2]
+RUN = lib.GR_OP_RUN
 
 
 def fields(path: Path) -> list[tuple[object, ...]]:
@@ -208,7 +209,11 @@ def test_a_damaged_log_gives_a_true_beginning(tmp_path_factory: pytest.TempPathF
     except GdbrrError:
         return
     with Demo.open(tmp_path / "x.demo") as demo:
-        assert demo.damage is None and len(list(demo.events())) == summary.operations <= len(ops)
+        assert demo.damage is None
+        found = list(demo.events())
+        assert len(found) == summary.operations
+        # A byte may have become a run, which claims more operations than there were, in one event.
+        assert sum(event.kind != RUN or event.result == 1 for event in found) <= len(ops)
 
 
 # ---------------------------------------------------------------- errors and bounds
