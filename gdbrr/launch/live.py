@@ -118,8 +118,8 @@ def start(
     """
     if not argv:
         raise GdbrrError("no program is named", "name one")
-    # INVARIANT(ticks-stay): what was recorded before a stop has the same ticks in every timeline made later, and how many there
-    # are is the clock: so every operation takes a stamp of it.
+    # INVARIANT(ticks-stay): what was recorded before a stop has the same ticks in every timeline made later, and the
+    # clock says how many there are: so every operation takes a stamp of it.
     profile = profile._replace(values={**profile.values, "engine.order_log": Value("clock", "rr-start")})
     request = Request(argv, dict(os.environ) if env is None else env, cwd or os.getcwd(), profile, engines.find())
     scratch = tempfile.TemporaryDirectory(prefix="gdbrr-live-")
