@@ -119,6 +119,14 @@ static double alone_rounds(void)
 	return now() - start;
 }
 
+static double counter_rounds(void)
+{
+	double start = now();
+	for (long i = 0; i < rounds; i++)
+		__builtin_ia32_rdtsc();
+	return now() - start;
+}
+
 static double compute_rounds(void)
 {
 	double start = now();
@@ -133,6 +141,7 @@ int main(int argc, char **argv)
 	static const struct { const char *name; double (*run)(void); } all[] = {
 		{"getppid", getppid_rounds}, {"clock", clock_rounds},     {"read", read_rounds},   {"open", open_rounds},
 		{"large", large_rounds},     {"threads", threads_rounds}, {"alone", alone_rounds}, {"compute", compute_rounds},
+		{"counter", counter_rounds},
 	};
 	if (argc != 3 || pipe(ping) || pipe(pong))
 		return 2;

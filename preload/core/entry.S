@@ -382,7 +382,8 @@ gr_raw6:
 	mov %r9, %r8
 	mov 8(%rsp), %r9
 	syscall
-	ret
+	pop %rcx                         // no `ret`: the kernel's way out leaves the processor without its predictions of returns
+	jmp *%rcx
 	.cfi_endproc
 	.size gr_raw6, .-gr_raw6
 
@@ -413,7 +414,8 @@ gr_wait_check:
 	.globl gr_wait_done
 	.hidden gr_wait_done
 gr_wait_done:
-	ret
+	pop %rcx
+	jmp *%rcx
 1:	mov $-512, %rax
 	ret
 	.cfi_endproc

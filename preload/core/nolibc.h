@@ -21,4 +21,10 @@ void gr_format(char *dst, size_t size, const char *format, ...);
 
 #define GR_HASH_SEED 0x9e3779b97f4a7c15
 uint64_t gr_hash(uint64_t hash, const void *data, size_t n);
-uint64_t gr_hash_word(uint64_t hash, uint64_t word);
+// INVARIANT(high-bits-count): callers fold the result to 32 bits by `hash ^ hash >> 32`. A shift by 32 here would be undone
+// by that, and the upper half of the last word would not be in the check at all.
+static inline uint64_t gr_hash_word(uint64_t hash, uint64_t word)
+{
+	hash = (hash ^ word) * 0xff51afd7ed558ccd;
+	return hash ^ hash >> 29;
+}

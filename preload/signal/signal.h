@@ -72,6 +72,10 @@ void gr_signal_seek(struct gr_thread *self);
 // or GR_RESTART.
 long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once);
 
+// The same, where it has been issued already with no signal held, no mask of its own and nothing to be cancelled, and came back
+// with `ret`.
+long gr_signal_waited(struct gr_thread *self, long nr, const uint64_t arg[6], long ret);
+
 // The mask that a call brings for its duration; false if it brings none.
 bool gr_signal_temporary(long nr, const uint64_t arg[6], uint64_t *ret);
 

@@ -109,15 +109,19 @@ void gr_stash_show(const struct gr_thread *self, long nr, const uint64_t arg[6])
 
 // With a signal held already the kernel gets the call nevertheless, since it need not wait at all: a timer ends it if it
 // does. Other ways to wait look for themselves whether they have to.
-long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once)
+static long issue(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once, const uint32_t *cancel)
 {
 	static const uint32_t none;
-	const uint32_t *cancel = gr_cancel_open(self) ? &self->cancel : &none;
-	for (;;) {
-		bool kick = once == gr_wait_once && gr_signal_held(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
-		long ret = once(self, nr, arg, kick ? &none : &self->held, cancel);
-		if (kick)
-			gr_tick_arm(self, 0, 0);
+	bool kick = once == gr_wait_once && gr_signal_held(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
+	long ret = once(self, nr, arg, kick ? &none : &self->held, cancel);
+	if (kick)
+		gr_tick_arm(self, 0, 0);
+	return ret;
+}
+
+static long wait_on(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once, const uint32_t *cancel, long ret)
+{
+	for (;; ret = issue(self, nr, arg, once, cancel)) {
 		if (ret != GR_RESTART && ret != -EINTR)
 			return ret;
 		if (__atomic_load_n(cancel, __ATOMIC_SEQ_CST) == 1)
@@ -137,4 +141,17 @@ long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_w
 		tell_rest(nr, arg);
 		return -EINTR;
 	}
+}
+
+long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once)
+{
+	static const uint32_t none;
+	const uint32_t *cancel = gr_cancel_open(self) ? &self->cancel : &none;
+	return wait_on(self, nr, arg, once, cancel, issue(self, nr, arg, once, cancel));
+}
+
+long gr_signal_waited(struct gr_thread *self, long nr, const uint64_t arg[6], long ret)
+{
+	static const uint32_t none;
+	return wait_on(self, nr, arg, gr_wait_once, &none, ret);
 }

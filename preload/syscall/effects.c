@@ -203,10 +203,12 @@ static uint64_t hash_timer(uint64_t hash, uint64_t addr)
 	return event.notify & 4 ? gr_hash_word(hash, recorded_id(event.thread)) : hash; // SIGEV_THREAD_ID
 }
 
-uint32_t gr_call_check(struct gr_call *call)
+#define READS 0x01 // of memory that its arguments say where; the other bits are those arguments, from 1
+#define KNOWN 0x80
+
+static uint8_t traits_of(const struct gr_call *call)
 {
-	uint64_t hash = GR_HASH_SEED;
-	unsigned pointers = 0;
+	uint8_t pointers = KNOWN;
 	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		switch ((enum gr_fx_kind)fx->kind) {
@@ -218,17 +220,41 @@ uint32_t gr_call_check(struct gr_call *call)
 		case GR_FX_DUPS_TO:
 		case GR_FX_MAPS:
 			continue;
-		default:
+		case GR_FX_OUT:
+		case GR_FX_OUT_ANY:
 			pointers |= 1u << fx->arg;
+			continue;
+		default:
+			pointers |= 1u << fx->arg | READS;
 		}
 	}
+	return pointers;
+}
+
+// The same for every call of a number, but for those that are many calls.
+static uint8_t traits(const struct gr_call *call)
+{
+	static uint8_t known[GR_SYS_MAX];
+	uint8_t found = call->ioctl.kind ? 0 : __atomic_load_n(&known[call->nr], __ATOMIC_RELAXED);
+	if (found)
+		return found;
+	found = traits_of(call);
+	if (!call->ioctl.kind)
+		__atomic_store_n(&known[call->nr], found, __ATOMIC_RELAXED);
+	return found;
+}
+
+uint32_t gr_call_check(struct gr_call *call)
+{
+	uint64_t hash = GR_HASH_SEED;
+	unsigned pointers = traits(call);
 	unsigned tids = tid_position(call->nr);
 	for (unsigned i = 1; i <= call->sys->nargs; i++)
 		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 :
 					  i == tids ? recorded_id(arg_of(call, i)) :
 					  i == 1 && is_thread_clock(call) ? recorded_clock(arg_of(call, i)) :
 					  call->nr == SYS_futex && i == 3 ? waited_id(call) : arg_of(call, i));
-	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
+	for (int i = 0; pointers & READS && i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))
 			continue;
