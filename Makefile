@@ -48,7 +48,7 @@ LAUNCH := $(BUILD)/gdbrr-launch
 endif
 
 # ---------------------------------------------------------------- targets
-.PHONY: help build engine demo test lint wander identity model bench docs clean distclean
+.PHONY: help build engine demo test lint wander identity model soak bench docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -76,6 +76,9 @@ identity: .venv/.setup-test build ## compare the state of 20 replays of each pro
 model: .venv/.setup-test build ## ask a timeline 10,000 random questions whose answers are known (half an hour)
 	@GDBRR_MODEL_OPERATIONS=10000 $(VENV) -m pytest -q -n $(JOBS) tests/timeline/test_model.py </dev/null
 
+soak: .venv/.setup-test build ## record 500 random programs, and 50 times each threaded one, in every order and under load (hours)
+	@GDBRR_SOAK_PROGRAMS=500 GDBRR_SOAK_RECORDINGS=50 $(VENV) -m pytest -q -n $$((2 * $(JOBS))) tests/soak </dev/null
+
 bench: build ## measure; prints proportions and judges nothing
 	@set -e; for file in bench/*.py; do echo "== $$file"; $(VENV) "$$file" </dev/null; done
 
@@ -94,7 +97,7 @@ distclean: clean ## remove .venv as well
 Q := $(if $(filter 1,$(V)),,@)
 note = @printf '  %-6s %s\n' $(1) $(2)
 
-ifneq ($(filter test lint identity,$(MAKECMDGOALS)),)
+ifneq ($(filter test lint identity soak,$(MAKECMDGOALS)),)
 .venv/.setup-run: .venv/.setup-test # never both at once under -j
 endif
 

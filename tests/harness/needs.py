@@ -6,6 +6,7 @@ Owns: the list of needs. A skip for any other reason is unexpected; with CI=true
 
 from __future__ import annotations
 
+import ctypes.util
 import functools
 import os
 import shutil
@@ -43,6 +44,12 @@ def private_mounts() -> bool:
         return False
 
 
+def jemalloc() -> str | None:
+    """The shared library's name, by which a linker finds it without a package for development."""
+    name = ctypes.util.find_library("jemalloc")
+    return f"-l:{name}" if name else None
+
+
 def two_cores() -> bool:
     return len(os.sched_getaffinity(0)) >= 2
 
@@ -62,6 +69,7 @@ NEEDS = {
     **{name: tool(name) for name in ("strace", "sqlite3", "xz", "git", "curl")},
     "perl": tool("perl", by_setup=False),
     "setcap": Need("setcap, or no right to use it", lambda: shutil.which("setcap") is not None, by_setup=False),
+    "jemalloc": Need("libjemalloc", lambda: jemalloc() is not None, by_setup=False),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 

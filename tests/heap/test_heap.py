@@ -16,8 +16,8 @@ from gdbrr.abi import lib
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC
 from gdbrr.launch import engine
-from harness import programs
-from harness.run import run
+from harness import needs, programs
+from harness.run import gdbrr, run
 from replay.alter import alter
 from replay.test_spine import record, recorded, replay
 
@@ -58,6 +58,18 @@ def test_the_allocator_works_where_the_engine_is_off(tmp_path: Path) -> None:
     for name in ("heap_threads", "heap_churn"):
         result = run(programs.build(name), env={"LD_PRELOAD": str(library)}).expect(0)
         assert re.search(r"\w", result.out)
+
+
+@pytest.mark.needs("jemalloc")
+@pytest.mark.parametrize("order", ["parallel", "random"])
+def test_an_allocator_that_the_program_brings_along(order: str, tmp_path: Path) -> None:
+    library = needs.jemalloc()
+    assert library
+    program = programs.build("heap_own", ["-Wl,--no-as-needed", library])
+    demo = tmp_path / "x.demo"
+    first = gdbrr("record", "--order", order, "-o", demo, "--", program).expect(0)
+    for _ in range(2):
+        assert gdbrr("replay", demo).expect(0).out == first.out
 
 
 FORKING = """

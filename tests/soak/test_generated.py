@@ -17,8 +17,9 @@ from soak.generate import generate
 
 ORDERS = ("parallel", "serial", "random", "pct")
 PROGRAMS, REPLAYS = int(os.environ.get("GDBRR_SOAK_PROGRAMS", "20")), 3
-DIGEST = "8"
-"""Digests are taken while there is one thread: in the beginning, and again at the end."""
+DIGEST = "--digest=8"
+"""Taken while there is one thread: in the beginning, and again at the end. Not in order parallel: what the
+library does while it waits for a lock of its own stays below the stack pointer, and whether it waits is not seen."""
 
 pytestmark = pytest.mark.limit(300)
 
@@ -33,8 +34,8 @@ def build(seed: int, order: str, place: Path) -> Path:
 def test_replays_as_recorded(seed: int, tmp_path: Path) -> None:
     for order in ORDERS:
         demo = tmp_path / f"{order}.demo"
-        options = ("--order", order, f"--digest={DIGEST}", *(("--seed", str(seed)) if order != "parallel" else ()))
-        first = gdbrr("record", *options, "-o", demo, "--", build(seed, order, tmp_path)).expect(0)
+        options = (DIGEST, "--seed", str(seed)) if order != "parallel" else ()
+        first = gdbrr("record", "--order", order, *options, "-o", demo, "--", build(seed, order, tmp_path)).expect(0)
         for _ in range(REPLAYS):
             assert gdbrr("replay", demo).expect(0).out == first.out
 
