@@ -225,7 +225,9 @@ class Search:
             if len(candidates) == 1 and trace.pcs.count(candidates[0]) == 1:
                 return Moment(hit.tick, candidates[0], 1)
         else:
-            candidates = [hit.pc - back for back in range(_LONGEST_INSTRUCTION + 1)]
+            # Only a `rep` stands at itself behind a store; any other instruction there may be a loop's hottest.
+            first = 0 if self._repeats(found, progress) else 1
+            candidates = [hit.pc - back for back in range(first, _LONGEST_INSTRUCTION + 1)]
         worker = self._checkpoints.worker_at(hit.tick, progress)
         try:
             source = worker.freeze()
