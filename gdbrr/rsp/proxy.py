@@ -26,6 +26,7 @@ from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.packet import error_text, escape, to_hex
 from gdbrr.rsp.process import files
 from gdbrr.rsp.process.altered import Altered
+from gdbrr.rsp.process.vdso import Vdso
 from gdbrr.rsp.request import ALL, ThreadId
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
 from gdbrr.rsp.upstream import Pool, Told, Upstream
@@ -49,6 +50,7 @@ class Proxy:
         self._general = 0
         self._continue = ThreadId(ALL)
         self._extended = False
+        self._vdso: Vdso | None = None  # at the same place in every process of a session
 
     def open(self) -> None:
         """Bring up the first process, before GDB asks for it."""
@@ -284,7 +286,9 @@ class Proxy:
 
     def _read_memory(self, request: rq.ReadMemory) -> bytes:
         debuggee, _ = self._selected()
-        return debuggee.upstream.request(b"m%x,%x" % (request.addr, request.length))
+        self._vdso = self._vdso or Vdso(debuggee)
+        reply = debuggee.upstream.request(b"m%x,%x" % (request.addr, request.length))
+        return reply if reply[:1] == b"E" else self._vdso.shown(request.addr, reply)
 
     def _write_memory(self, request: rq.WriteMemory) -> bytes:
         debuggee, _ = self._selected()

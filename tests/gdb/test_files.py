@@ -38,3 +38,15 @@ def test_a_core_dump_of_a_moment(tmp_path: Path) -> None:
     assert f"$1 = {total[1]}\n" in looked, looked
     frames = sorted(re.findall(r"^#0 .*? (?:in )?(\w+) \(", looked, re.MULTILINE))
     assert len(frames) >= 3 and "holding" in frames, looked
+
+
+@pytest.mark.parametrize("how", ["replayed", "recorded"])
+def test_nobody_is_missing_behind_the_kernels_own_library(tmp_path: Path, how: str) -> None:
+    """The engine replaces its functions; the unwind tables that came with them would leave out who called."""
+    program, demo = programs.build("spine"), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    start = (f"rr-replay {demo}",) if how == "replayed" else ("break puts_total", "rr-start")
+    out = whole(program, *start, *(word for tick in range(40, 52) for word in (f"rr-goto {tick}", "backtrace 4")))
+    inside = re.findall(r"^#0  0x\w+ in clock_gettime \(\)\n(#1 .*)\n(#2 .*)$", out, re.MULTILINE)
+    assert len(inside) >= 2, out
+    assert all("clock_gettime" in one and " in work (" in two for one, two in inside), out
