@@ -168,6 +168,31 @@ static uint64_t recorded_id(uint64_t id)
 	return gr_mode == GR_MODE_REPLAY ? gr_thread_recorded((uint32_t)id) : id;
 }
 
+// The C library names another thread by a path with the id from its descriptor.
+#define TASK "/proc/self/task/"
+#define TASK_PATH 64
+
+static uint64_t hash_path(uint64_t hash, uint64_t addr)
+{
+	char path[TASK_PATH], told[TASK_PATH + 16];
+	size_t n = gr_mode == GR_MODE_REPLAY ? gr_peek(path, addr, sizeof path) : 0, i = sizeof TASK - 1;
+	bool named = n > i && !memcmp(path, TASK, i);
+	uint32_t id = 0;
+	for (; named && i < n && path[i] >= '0' && path[i] <= '9'; i++)
+		id = id * 10 + (path[i] - '0');
+	size_t end = i;
+	while (named && end < n && path[end])
+		end++;
+	if (!named || end == n)
+		return hash_memory(hash, addr, HASHED, true);
+	gr_format(told, sizeof told, TASK "%u%s", recorded_id(id), (uint64_t)(path + i));
+	// As hash_memory() takes it: in two parts where a page ends between.
+	size_t length = gr_strlen(told), first = 4096 - (addr & 4095);
+	if (length < first)
+		return gr_hash(hash, told, length);
+	return gr_hash(gr_hash(hash, told, first), told + first, length - first);
+}
+
 // A thread's processor time is a clock whose number holds the kernel's id of the thread.
 static bool is_thread_clock(const struct gr_call *call)
 {
@@ -261,7 +286,7 @@ uint32_t gr_call_check(struct gr_call *call)
 		if (call->nr == SYS_timer_create && fx->kind == GR_FX_IN)
 			hash = hash_timer(hash, arg_of(call, fx->arg));
 		else if (fx->kind == GR_FX_STR)
-			hash = hash_memory(hash, arg_of(call, fx->arg), HASHED, true);
+			hash = hash_path(hash, arg_of(call, fx->arg));
 		else if (fx->kind == GR_FX_IN)
 			hash = hash_memory(hash, arg_of(call, fx->arg), length(call, fx, i), false);
 		else if (fx->kind == GR_FX_IOV_IN)
