@@ -48,7 +48,7 @@ LAUNCH := $(BUILD)/gdbrr-launch
 endif
 
 # ---------------------------------------------------------------- targets
-.PHONY: help build engine demo test lint wander identity model soak bench docs clean distclean
+.PHONY: help build engine demo test lint wander identity model soak apps bench docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -78,6 +78,9 @@ model: .venv/.setup-test build ## ask a timeline 10,000 random questions whose a
 
 soak: .venv/.setup-test build ## record 500 random programs, and 50 times each threaded one, in every order and under load (hours)
 	@GDBRR_SOAK_PROGRAMS=500 GDBRR_SOAK_RECORDINGS=50 $(VENV) -m pytest -q -n $$((2 * $(JOBS))) tests/soak </dev/null
+
+apps: .venv/.setup-test build ## record and replay real programs, all of tests/apps/table.py that are installed
+	@GDBRR_APPS=all $(VENV) -m pytest -q -n 1 tests/apps </dev/null
 
 bench: build ## measure; prints proportions and judges nothing
 	@set -e; for file in bench/*.py; do echo "== $$file"; $(VENV) "$$file" </dev/null; done
