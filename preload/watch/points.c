@@ -18,6 +18,7 @@
 #include "../core/raw.h"
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
+#include "../signal/loop/loop.h"
 #include "../tracer.h"
 #include "condition.h"
 
@@ -321,7 +322,7 @@ static void trap(int sig, siginfo_t *info, void *context)
 			if (data & 1u << i)
 				hit(self, i, context);
 	} else if (info->si_code == TRAP_TRACE) {
-		gr_points_foreign(sig, info, context); // a search that steps over its int3
+		gr_loop_stepped();
 		step(self, context);
 	} else if (gr_in_engine(pc) && ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] == GR_TRACER_BYE) {
 		return; // there was no tracer any more

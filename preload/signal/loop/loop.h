@@ -83,6 +83,9 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 // Is this the search's own int3?
 bool gr_loop_is_trap(const siginfo_t *info, const struct gr_context *at);
 
+// Behind a single step, whoever wanted it: the search's int3 stands again.
+void gr_loop_stepped(void);
+
 // ---------------------------------------------------------------- origin.c: the process as it was
 #define GR_ORIGIN_SIZE 0x1000000000
 

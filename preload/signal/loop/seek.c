@@ -331,7 +331,7 @@ bool gr_loop_is_trap(const siginfo_t *info, const struct gr_context *at)
 }
 
 // Behind each instruction that is stepped. Whoever else steps clears the flag himself.
-static void stepped(void)
+void gr_loop_stepped(void)
 {
 	if (seek.traps && seek.steps)
 		put_int3(true);
@@ -360,10 +360,6 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 			tick(self, at);
 		else
 			look_again(self);
-		return false;
-	}
-	if (info->si_code == TRAP_TRACE) {
-		stepped();
 		return false;
 	}
 	bool traps = gr_loop_is_trap(info, at);
