@@ -18,7 +18,7 @@ WERROR ?= -Werror
 # ---------------------------------------------------------------- the engine
 # merge.c runs beside Python only (gdbrr._native); the launcher is a program of its own.
 ENGINE_DIRS := core log ctl heap patch replay digest signal signal/tsc signal/loop signal/preempt syscall syscall/fd syscall/memory syscall/process syscall/query sync watch ckpt
-ENGINE_C := $(filter-out preload/log/merge.c,$(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.c))) \
+ENGINE_C := $(filter-out preload/log/merge.c preload/patch/atomics.c,$(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.c))) \
             $(wildcard preload/init.c)
 ENGINE_S := $(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.S)) $(wildcard preload/*.S)
 LAUNCH_O := $(patsubst %,$(BUILD)/launch/%.o,launch fence tracer syscall/table)
@@ -133,7 +133,7 @@ $(LAUNCH): $(LAUNCH_O)
 	$(Q)$(CC) -o $@.new $(LAUNCH_O)
 	@mv $@.new $@
 
-$(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/tables/ops.def) gdbrr/demo/native_build.py
+$(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/patch/atomics.* preload/patch/decode.* preload/tables/*.def) gdbrr/demo/native_build.py
 	$(call note,native,$@)
 	$(Q)$(VENV) -m gdbrr.demo.native_build </dev/null
 	@touch $@

@@ -23,6 +23,7 @@
 #include "log/edge.h"
 #include "log/log.h"
 #include "log/turn.h"
+#include "patch/locks.h"
 #include "patch/patch.h"
 #include "replay/cancel.h"
 #include "replay/gate.h"
@@ -174,6 +175,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_loader_forget(loader);
 	gr_stack_init((uint64_t)self->ctid - self->fs_base);
 	gr_clone_init();
+	gr_lock_init(loader);
 	gr_futex_init();
 	gr_signal_init(self);
 	// INVARIANT(same-lookups): a recording and its replay call the same functions of the loader. It counts the symbols it

@@ -60,6 +60,9 @@ def main(args: argparse.Namespace) -> int:
 
 
 def as_json(demo: Demo) -> dict[str, Any]:
+    from gdbrr.config.profiles import guess_of
+    from gdbrr.demo.verified import is_marked
+
     damage = demo.damage
     return {
         "demo": str(demo.path),
@@ -86,6 +89,8 @@ def as_json(demo: Demo) -> dict[str, Any]:
         ],
         "children": demo.manifest.get("children", 0),
         "notices": demo.manifest.get("notices", []),
+        "order_guess": guess_of(demo.manifest) or None,
+        "verified": is_marked(demo.path),
         "environment": len(demo.manifest["env"]),
         **{key: demo.manifest.get(key) for key in _FROM_MANIFEST},
     }
@@ -93,6 +98,9 @@ def as_json(demo: Demo) -> dict[str, Any]:
 
 def as_text(demo: Demo) -> Iterator[str]:
     """The summary, line by line. Everything that comes from the demo is made printable first."""
+    from gdbrr.config.profiles import guess_of
+    from gdbrr.demo.verified import is_marked
+
     m, threads, epochs = demo.manifest, demo.threads, demo.epochs
     yield (
         f"{printable(str(demo.path))}: {number(demo.ticks, 'operation')} of {number(len(threads), 'thread')}"
@@ -112,6 +120,11 @@ def as_text(demo: Demo) -> Iterator[str]:
     yield _row("ended", how_it_ended(demo.end))
     profile = m.get("profile", {}).get("name")
     yield _row("order", f"{order_of(m)}, profile {profile if isinstance(profile, str) else 'unnamed'}")
+    why, replayed = guess_of(m), is_marked(demo.path)
+    if why:
+        yield _row("guessed", f"because {why}")
+    if why or replayed:
+        yield _row("verified", "yes, a replay did the same" if replayed else "no, not before it was replayed once")
     host = m.get("host", {})
     facts = [str(host[key]) for key in ("kernel", "machine", "libc", "cpu") if host.get(key)]
     if host.get("kernel"):

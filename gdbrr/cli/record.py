@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbrr.cli.words import Layout, number, printable, size, tell
-from gdbrr.errors import EXIT_USAGE, GdbrrError
+from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
     from gdbrr.demo.pack import Summary
@@ -32,6 +32,7 @@ examples:
   gdbrr record -o crash.demo -p sparse ./game  with a profile; gdbrr profiles lists them
   gdbrr record --set file=native make          files are read again on replay, not kept in the demo
   gdbrr record --order random ./server         one thread at a time, who comes next is drawn: races replay, too
+  gdbrr record --order auto --verify ./server  parallel or serial, guessed from the program; replayed at once
   gdbrr record --digest=100 ./parser           each replay compares registers and memory, too
   gdbrr record --runs 500 --until crash ./app  in order pct, seed after seed, until a run crashes: that one is kept
 
@@ -63,6 +64,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         formatter_class=Layout,
     )
     add_options(parser)
+    parser.add_argument("--verify", action="store_true", help="replay the demo right away; 125 when that differs")
     parser.add_argument(
         "--digest",
         metavar="N",
@@ -109,7 +111,7 @@ def add_options(parser: argparse.ArgumentParser, output: str = "the demo to writ
         dest="sets",
         help="change one value of the profile; modes are record, native and ignore",
     )
-    parser.add_argument("--order", metavar="ORDER", help="how threads run: parallel, serial, random or pct")
+    parser.add_argument("--order", metavar="ORDER", help="how threads run: parallel, serial, random, pct or auto")
     parser.add_argument(
         "--order-log", metavar="HOW", help="how parallel writes it down: clock, object, reduced or transitive (default)"
     )
@@ -163,7 +165,22 @@ def main(args: argparse.Namespace) -> int:
     tell(line(ending.demo, ending.summary))
     for note in ending.summary.notes:
         tell(f"gdbrr: {printable(note)}")
-    return ending.status
+    if ending.guess:
+        tell(f"gdbrr: {printable(ending.guess)}" + ("" if args.verify else "; unverified until it was replayed once"))
+    return verify(ending.demo, ending.status) if args.verify else ending.status
+
+
+def verify(demo: Path, status: int) -> int:
+    """Replay DEMO; STATUS when it did the same, else that of a desynchronised replay, whose report is shown."""
+    from gdbrr.cli import replay
+    from gdbrr.demo import verified
+
+    verified.mark_of(demo).unlink(missing_ok=True)
+    replay.main(argparse.Namespace(demo=demo, json=False, quiet=True, soft_ok=False, trust=False, verify=True))
+    if not verified.is_marked(demo):
+        return EXIT_DESYNC
+    tell("gdbrr: verified: a replay did the same")
+    return status
 
 
 def try_seeds(args: argparse.Namespace, request: Request, demo: Path) -> int:

@@ -107,6 +107,16 @@ class Inspector:
         self.collector.inspect(replay, outcome)
 
 
+def note_success(demo: Demo, wanted: bool) -> None:
+    """A demo whose order was guessed is verified by its first replay."""
+    from gdbrr.config.profiles import guess_of
+
+    if wanted or guess_of(demo.manifest):
+        from gdbrr.demo import verified
+
+        verified.mark(demo.path)
+
+
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
     from gdbrr.launch import inputs, replay
@@ -140,6 +150,8 @@ def main(args: argparse.Namespace) -> int:
         if not failed:  # else the report names them, as likely causes
             for sentence in [*demo.manifest.get("notices", ()), *inputs.sentences(demo.manifest)]:
                 tell(f"gdbrr: {printable(sentence)}")
+        if not failed and not demo.damage:
+            note_success(demo, getattr(args, "verify", False))
         if failed or args.json:
             from gdbrr.report import divergence
         found = inspector.collector.finish(outcome) if failed and not outcome.echo_error else None

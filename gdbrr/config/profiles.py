@@ -21,6 +21,8 @@ USER_FILE = "profile.toml"
 RULES = {"paths": "match", "descriptors": "kind"}
 """Sections that are lists of rules, and the key in a rule that says what it is about."""
 SEEDED = ("random", "pct")
+GUESSED = "auto: "
+"""How the origin of an order begins that was guessed; behind it stands why."""
 """Orders that draw who comes next."""
 SHIPPED = ("default", "full", "sparse", "server", "game")
 
@@ -78,6 +80,16 @@ class Profile(NamedTuple):
         seed = Value(1 + int.from_bytes(os.urandom(16), "little") % most, "drawn")
         return self._replace(values={**self.values, "seed": seed})
 
+    def with_order(self, order: str, why: str) -> Profile:
+        """This profile, with the order that was guessed."""
+        return self._replace(values={**self.values, "order": Value(order, GUESSED + why)})
+
+    @property
+    def guessed(self) -> str:
+        """Why the order was guessed as it is; empty where somebody chose it."""
+        origin = self.values["order"].origin
+        return origin.removeprefix(GUESSED) if origin.startswith(GUESSED) else ""
+
     def kinds(self) -> bytes:
         """What happens to each kind of descriptor: kind_action of struct gr_ctl. 0: its class says so."""
         found = bytearray(KIND_MAX)
@@ -116,7 +128,7 @@ class Profile(NamedTuple):
         found = data["values"]
         if not isinstance(found, dict) or len(found) > SYS_MAX + len(schema.keys()):
             raise _bad_demo("its values are not an object of sensible size")
-        values = _defaults()
+        values = {**_defaults(), **_WHERE_MISSING}
         for key, entry in found.items():
             if not isinstance(entry, dict) or set(entry) != {"value", "origin"} or len(key) > _MAX_TEXT:
                 raise _bad_demo("an entry is not an object with value and origin")
@@ -126,6 +138,18 @@ class Profile(NamedTuple):
                 raise _bad_demo(error.message) from None
             values[key] = Value(value, _text(entry["origin"]))
         return cls(_text(data["name"]), _text(data["source"]), values)
+
+
+def guess_of(manifest: dict[str, Any]) -> str:
+    """Why the order of a demo was guessed as it is; empty where somebody chose it."""
+    try:
+        return Profile.from_json(manifest.get("profile")).guessed
+    except GdbrrError:
+        return ""
+
+
+_WHERE_MISSING = {"engine.locks": Value(0, "older than the setting")}
+"""What a demo was recorded with that does not name the setting."""
 
 
 def _bad_demo(what: str) -> GdbrrError:

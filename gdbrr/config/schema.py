@@ -31,14 +31,9 @@ KNOB_KEYS = {
     "points": "points",
     "limits.trace": "trace_limit",
     "engine.patch": "patch",
+    "engine.locks": "locks",
 }
 """Key of a profile: knob in knobs.def. Every knob has one."""
-
-# What the design promises and the engine does not do yet. Accepting it in silence would make a recording that is
-# not what its owner asked for.
-NOT_YET_ORDERS = {
-    "auto": "parallel or serial, whichever fits the program",
-}
 
 SECTIONS = ("pct", "epochs", "limits", "engine", "classes", "calls", "descriptors", "paths")
 RULES_MAX = 8192
@@ -89,11 +84,6 @@ class Key(NamedTuple):
     def _check_choice(self, knob: tables.Knob, value: object) -> str:
         if isinstance(value, str) and value in knob.choices:
             return value
-        if self.name == "order" and isinstance(value, str) and value in NOT_YET_ORDERS:
-            raise GdbrrError(
-                f"the order {value!r} ({NOT_YET_ORDERS[value]}) is not there yet",
-                hint=f"use {' or '.join(knob.choices)}",
-            )
         raise GdbrrError(f"{self.name} cannot be {shown(value)}", hint=near(shown(value), knob.choices, "it can be"))
 
     def _check_number(self, knob: tables.Knob, value: object) -> int:

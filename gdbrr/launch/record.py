@@ -68,6 +68,8 @@ class Ending(NamedTuple):
     demo: Path | None
     summary: Summary | None
     panic: Panic | None
+    guess: str = ""
+    """The order that was chosen for the program, and why."""
 
 
 def free_name(program: str, directory: Path) -> Path:
@@ -97,9 +99,9 @@ class Recording:
     """One recording directory and the process that writes to it."""
 
     def __init__(self, request: Request, directory: Path) -> None:
-        self.request = request = request._replace(profile=request.profile.with_seed())
         self.directory = directory
         self.exe, self.program = request.program()
+        self.request = request = request._replace(profile=_decided(request, self.program))
         self.random = os.urandom(16)
         self.stack_limit = spawn.stack_limit()
         self.manifest = self._manifest()
@@ -272,6 +274,17 @@ class Recording:
         scratch.remove(self.directory)
 
 
+def _decided(request: Request, program: str) -> Profile:
+    """The profile of the request, with what it leaves to us."""
+    profile = request.profile
+    if profile.values["order"].value == "auto":
+        from gdbrr.demo import guess
+
+        found = guess.order_for(program, request.env)
+        profile = profile.with_order(found.order, found.why)
+    return profile.with_seed()
+
+
 def refusal(panic: Panic) -> GdbrrError:
     """What the engine refused, in words: here while recording, and of a replay what its report says."""
     if panic.got_op != lib.GR_OP_SYS_START:
@@ -329,7 +342,9 @@ def run(request: Request, demo: Path) -> Ending:
     # From here on the directory stays when something fails: it holds the whole run.
     summary = recording.pack(demo)
     recording.remove()
-    return Ending(status, demo, summary, panic)
+    profile = recording.request.profile
+    guess = f"order {profile.values['order'].value}, because {profile.guessed}" if profile.guessed else ""
+    return Ending(status, demo, summary, panic, guess)
 
 
 def _await_end(recording: Recording, wake: int) -> int:

@@ -251,9 +251,6 @@ def profiles_page() -> str:
             [(f"`{kind.name}`", f"`{kind.cls}`", code(class_modes[kind.cls]), kind.help) for kind in tables.kinds()],
         ),
         docs_text.PROFILES_PATHS,
-        "### Not yet",
-        "These are planned. Until they are honoured, a profile that sets them is refused:",
-        "\n".join(f'- `order = "{name}"`: {text}' for name, text in schema.NOT_YET_ORDERS.items()),
         docs_text.PROFILES_EXAMPLE,
         "## The shipped ones",
     ]

@@ -21,6 +21,7 @@ from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
 from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told, Upstream
+from gdbrr.timeline.library import Library, behind_stub
 from gdbrr.timeline.model import Interrupted, Leaf
 
 Wait = Callable[[Upstream], Stop]
@@ -56,6 +57,7 @@ class Debuggee(Attached):
         self._wait = wait
         self._engine: list[tuple[int, int]] | None = None
         self._fresh = self.live is not None
+        self.library = Library(self.pid)
         if self.live is not None:
             # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
             # stop and be reported. SIGCONT ends it; neither signal is the program's or GDB's business.
@@ -249,8 +251,7 @@ class Debuggee(Attached):
         """For a signal that is the engine's: how far behind the pc its thread goes on."""
         if stop.ended or stop.signal not in DOORS:
             return None
-        pc = self._real_pc(stop)
-        return beyond_door(stop.signal, lambda size: self.upstream.memory(pc, size))
+        return beyond_door(stop.signal, pc := self._real_pc(stop), self.library, lambda n: self.upstream.memory(pc, n))
 
     def _entered_engine(self, stop: Stop, tid: int) -> bool:
         """Whether a step of the program's code went into the engine."""
@@ -266,7 +267,7 @@ class Debuggee(Attached):
     def _way_back(self, tid: int, before: int, first_bytes: bytes) -> int:
         """Where the program goes on, for a thread at the first instruction of the engine."""
         if first_bytes == _JUMP:
-            return before + 5  # a patched call site
+            return behind_stub(self._pc(tid), before, self.upstream.memory) or before + 5  # a patched call
         stack = int.from_bytes(bytes.fromhex(self.p(tid, RSP).decode()), "little")
         return int.from_bytes(self.upstream.memory(stack, 8), "little")
 

@@ -10,10 +10,12 @@ import re
 from collections.abc import Callable, Sequence
 
 from gdbrr.rsp.stop import SIGNAL_SEGV, SIGNAL_SYS
+from gdbrr.timeline.library import Library
 from gdbrr.timeline.model import ThreadView
 
 DOORS = (SIGNAL_SYS, SIGNAL_SEGV)
-"""How a thread comes to the engine: by a system call; by reading the counter, where the class tsc is recorded."""
+"""How a thread comes to the engine: by a system call; by a lock inside the C library; by reading the counter, where the
+class tsc is recorded."""
 _COUNTER = re.compile(rb"[\x26\x2e\x36\x3e\x64-\x67\xf2\xf3\x40-\x4f]*\x0f(?:\x31|\x01\xf9)")
 _LONGEST_INSTRUCTION = 15
 
@@ -54,14 +56,14 @@ def executable_ranges(pid: int, name: re.Pattern[str]) -> list[tuple[int, int]]:
     return ranges
 
 
-def beyond_door(signal: int, code: Callable[[int], bytes]) -> int | None:
-    """How far behind the pc a thread goes on that comes to the engine by SIGNAL; None if the signal is the program's.
+def beyond_door(signal: int, pc: int, library: Library, code: Callable[[int], bytes]) -> int | None:
+    """How far behind PC a thread goes on that comes to the engine by SIGNAL; None if the signal is the program's.
 
-    SIGSYS comes behind the `syscall`, the fault in front of its instruction. CODE gives that many bytes there, or
+    SIGSYS comes behind the `syscall`, the faults in front of their instructions. CODE gives that many bytes there, or
     nothing where not so many can be read.
     """
     if signal == SIGNAL_SYS:
         return 0
     found = next((found for size in (_LONGEST_INSTRUCTION, 3, 2) if (found := code(size))), b"")
     counter = _COUNTER.match(found)
-    return counter.end() if counter else None
+    return counter.end() if counter else library.beyond(pc, found)

@@ -288,6 +288,7 @@ class Proxy:
         debuggee, _ = self._selected()
         self._vdso = self._vdso or Vdso(debuggee)
         reply = debuggee.upstream.request(b"m%x,%x" % (request.addr, request.length))
+        reply = reply if debuggee.leaf is None else debuggee.library.as_in_file(request.addr, reply)
         return reply if reply[:1] == b"E" else self._vdso.shown(request.addr, reply)
 
     def _write_memory(self, request: rq.WriteMemory) -> bytes:
@@ -309,8 +310,7 @@ class Proxy:
         return self.navigator.alter(lambda: self.navigator.moment(meter))
 
     def _search_memory(self, request: rq.SearchMemory) -> bytes:
-        debuggee, _ = self._selected()
-        return debuggee.upstream.request(request.payload, timeout=120)
+        return self._selected()[0].upstream.request(request.payload, timeout=120)
 
     def _breakpoint(self, request: rq.Breakpoint) -> bytes:
         if request.type == 3:

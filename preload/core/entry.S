@@ -193,6 +193,53 @@ gr_leave:
 	.cfi_endproc
 	.size gr_door_stub, .-gr_door_stub
 
+// A lock inside the C library: r11 is its stub, whose thread-locals hold rcx and r11.
+	.globl gr_lock_stub; .hidden gr_lock_stub
+	.type gr_lock_stub, @function
+gr_lock_stub:
+	.cfi_startproc
+	mov gr_self@gottpoff(%rip), %rcx
+	mov %fs:(%rcx), %rcx
+	xchg %rcx, %r11
+	jmp 1f
+
+// The same by a trap: rcx is where it stands. Both leave with every register as in the frame, rcx and r11 too.
+	.globl gr_lock_trapped; .hidden gr_lock_trapped
+gr_lock_trapped:
+	mov gr_self@gottpoff(%rip), %r11
+	mov %fs:(%r11), %r11
+1:	FRAME %rcx, $0
+	call gr_lock_c
+
+	mov gr_self@gottpoff(%rip), %r11
+	mov %fs:(%r11), %r11
+	test %r11, %r11
+	jz 2f                            // behind the end of the log
+	addq $GR_LEVEL, GR_OFF_STACK(%r11)
+2:	pushq $0x2b                      // the kernel's ss and cs for programs
+	pushq 64(%rsp)                   // rsp
+	pushq 152(%rsp)                  // eflags
+	pushq $0x33
+	pushq 160(%rsp)                  // rip
+	mov 40(%rsp), %rax
+	mov 48(%rsp), %rbx
+	mov 56(%rsp), %rcx
+	mov 64(%rsp), %rdx
+	mov 72(%rsp), %rsi
+	mov 80(%rsp), %rdi
+	mov 88(%rsp), %rbp
+	mov 104(%rsp), %r8
+	mov 112(%rsp), %r9
+	mov 120(%rsp), %r10
+	mov 128(%rsp), %r11
+	mov 136(%rsp), %r12
+	mov 144(%rsp), %r13
+	mov 152(%rsp), %r14
+	mov 160(%rsp), %r15
+	iretq
+	.cfi_endproc
+	.size gr_lock_stub, .-gr_lock_stub
+
 // The exported wrappers. eax: which one.
 	.set gr_wrap_number, 0
 	.set gr_quick_pthread_mutex_lock, 1   // these names are in sync/quick.S, which comes here where it cannot go on
@@ -351,22 +398,6 @@ gr_constructor:
 	.section .init_array, "aw"
 	.quad gr_constructor
 
-	.text
-	.globl gr_call_on
-	.hidden gr_call_on
-	.type gr_call_on, @function
-gr_call_on:
-	mov %rdi, %rsp
-	mov %rdx, %rdi
-	call *%rsi
-	ud2
-	.size gr_call_on, .-gr_call_on
-
-// ------------------------------------------------------------------ stubs of patched call sites (patch/stub.c)
-	.section gr_stubs, "ax", @progbits
-	.balign 4096
-	.fill GR_STUBS_SIZE, 1, 0xcc
-
 // ------------------------------------------------------------------ the gate: every system call of the engine
 	.section gr_gate, "ax", @progbits
 	.globl gr_raw6
@@ -465,23 +496,5 @@ gr_clone_thread:
 	call gr_thread_born
 	jmp gr_leave
 	.size gr_clone_thread, .-gr_clone_thread
-
-// long gr_clone_remake(flags, stack, ptid, ctid, tls, thread): the new thread goes straight on in its saved context.
-	.globl gr_clone_remake
-	.hidden gr_clone_remake
-	.type gr_clone_remake, @function
-gr_clone_remake:
-	push %r12
-	mov %r9, %r12
-	mov %rcx, %r10
-	mov $56, %eax
-	syscall
-	test %rax, %rax
-	jz 1f
-	pop %r12
-	ret
-1:	lea GR_OFF_CTX(%r12), %rdi
-	jmp gr_ctx_restore
-	.size gr_clone_remake, .-gr_clone_remake
 
 	.section .note.GNU-stack, "", @progbits

@@ -33,3 +33,10 @@
 #define GR_STUBS_SIZE 0x20000
 #define GR_STUB_MOVED_AT 7 // what the jump replaced stands so far behind its tail
 #define GR_STUB_NATIVE 12 // a stub's own syscall instruction stands so far in front of its tail
+
+// stubs of the locks inside the C library
+#define GR_LOCKSTUBS_SIZE 0x20000
+
+// stacks of threads, above the heaps (heap/stack.c)
+#define GR_STACKS_ADDR 0x520000000000
+#define GR_STACKS_END 0x540000000000

@@ -6,13 +6,12 @@
 
 #include <sys/mman.h>
 
+#include "../core/offsets.h"
 #include "../core/page.h"
 #include "../core/raw.h"
 #include "../core/thread.h"
 #include "heap.h"
 
-#define FIRST 0x520000000000 // above the heaps
-#define END 0x540000000000
 #define STACKS 4096 // of different threads at a time, and of different sizes ever
 
 enum state { UNUSED, IDLE, MAKING, ALIVE };
@@ -25,11 +24,11 @@ struct stack {
 	bool detached;
 };
 
-_Static_assert(GR_HEAP_ADDR + (uint64_t)GR_HEAPS * GR_HEAP_REGION <= FIRST, "stacks lie above the heaps");
+_Static_assert(GR_HEAP_ADDR + (uint64_t)GR_HEAPS * GR_HEAP_REGION <= GR_STACKS_ADDR, "stacks lie above the heaps");
 
 static struct stack table[STACKS];
 static uint32_t used;
-static uint64_t next = FIRST, tid_at;
+static uint64_t next = GR_STACKS_ADDR, tid_at;
 static uint32_t locked;
 
 void gr_stack_init(uint64_t tid_offset)
@@ -68,7 +67,7 @@ static struct stack *find(uint64_t address)
 static struct stack *fresh(uint64_t where, uint64_t size, uint64_t guard)
 {
 	uint64_t bytes = size + guard;
-	if (used == STACKS || bytes < size || where < FIRST || where >= END || bytes > END - where)
+	if (used == STACKS || bytes < size || where < GR_STACKS_ADDR || where >= GR_STACKS_END || bytes > GR_STACKS_END - where)
 		return NULL;
 	long ret = GR_RAW(SYS_mmap, where, bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK | MAP_FIXED_NOREPLACE, -1, 0);
@@ -144,12 +143,12 @@ static bool is_dead(const struct stack *s)
 
 bool gr_stack_is(uint64_t address)
 {
-	return address >= FIRST && address < END;
+	return address >= GR_STACKS_ADDR && address < GR_STACKS_END;
 }
 
 uint64_t gr_stack_dead(uint64_t address)
 {
-	if (address < FIRST || address >= END)
+	if (address < GR_STACKS_ADDR || address >= GR_STACKS_END)
 		return 0;
 	lock();
 	const struct stack *s = find(address);

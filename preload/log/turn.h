@@ -21,7 +21,7 @@
 #include "../core/thread.h"
 
 // The number of a choice in knobs.def.
-enum gr_order { GR_ORDER_PARALLEL, GR_ORDER_SERIAL, GR_ORDER_RANDOM, GR_ORDER_PCT };
+enum gr_order { GR_ORDER_PARALLEL, GR_ORDER_SERIAL, GR_ORDER_RANDOM, GR_ORDER_PCT }; // `auto` is one of them by now
 
 // False as long as the order is `parallel`, and in replays and children.
 extern bool gr_turn_on;

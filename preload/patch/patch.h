@@ -17,6 +17,9 @@ void gr_patch_init(uint64_t program);
 // was moved to the site's stub.
 void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame);
 
+// The bytes of the text without what was patched.
+void gr_patch_original(uint64_t addr, uint64_t length, uint8_t *ret);
+
 // No site is patched from here on: a thread is about to make its calls without the engine.
 void gr_patch_stop(void);
 
@@ -72,11 +75,22 @@ struct gr_plan {
 	uint8_t moved_length;
 	uint8_t jcc_at;               // ... a conditional jump to `jcc_target` there, if not 0xff, its distance 4 bytes
 	uint64_t jcc_target;
+	uint8_t rip_at, rip_length;   // ... or a load from `rip_target` there, with its distance in the last 4 bytes
+	uint64_t rip_target;
 	uint64_t back;                // where the original goes on; 0: the moved code never gets there
 };
 
 // plan.c: what can be done about the site. False: nothing.
 bool gr_plan_make(struct gr_thread *self, uint64_t site, struct gr_plan *ret);
+
+// plan.c: the instructions from `pc` up to `window` or behind it, which are moved. False: they cannot be.
+struct gr_function { uint64_t start, end; };
+bool gr_plan_follow(const struct gr_function *function, uint64_t pc, uint64_t window, struct gr_plan *ret);
+
+// plan.c: the code around `pc`, and the function there.
+struct gr_text { uint64_t start, end, offset, object_start, object_end; const void *map, *tables; };
+bool gr_plan_text(struct gr_thread *self, uint64_t pc, struct gr_text *ret);
+bool gr_plan_function(const struct gr_text *text, uint64_t pc, struct gr_function *ret);
 
 // plan.c: true if no branch of the whole object ends behind the syscall, within the jump. Takes time.
 bool gr_plan_is_private(struct gr_thread *self, uint64_t site);

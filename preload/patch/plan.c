@@ -23,8 +23,6 @@ struct object { // struct dl_find_object of glibc 2.35
 	unsigned long long reserved[7];
 };
 
-struct function { uint64_t start, end; };
-
 static int (*find_object)(void *pc, struct object *ret);
 
 void gr_plan_init(void);
@@ -53,7 +51,7 @@ static uint64_t add_at(const void *p, uint64_t base)
 }
 
 // The table of .eh_frame_hdr in the one form that linkers make: sorted pairs of 32-bit distances from its start.
-static bool function_of(const struct object *object, uint64_t pc, struct function *ret)
+static bool function_of(const struct object *object, uint64_t pc, struct gr_function *ret)
 {
 	const uint8_t *hdr = object->eh_frame_hdr;
 	if (hdr[0] != 1 || hdr[1] != 0x1b || hdr[2] != 0x03 || hdr[3] != 0x3b)
@@ -79,6 +77,13 @@ static bool function_of(const struct object *object, uint64_t pc, struct functio
 }
 
 // ---------------------------------------------------------------- moving what follows
+static bool is_load(const uint8_t *p)
+{
+	p += *p == 0x66;
+	p += (*p & 0xf0) == 0x40;
+	return p[0] == 0x8b || (p[0] == 0x0f && p[1] == 0x6f);
+}
+
 // Appends the instruction at `pc`; false if it means something else elsewhere.
 static bool move(struct gr_plan *plan, uint64_t pc, const struct gr_insn *insn)
 {
@@ -97,6 +102,15 @@ static bool move(struct gr_plan *plan, uint64_t pc, const struct gr_insn *insn)
 		to[0] = 0x0f;
 		to[1] = 0x80 | insn->cc;
 		plan->moved_length += 6;
+		return true;
+	case GR_INSN_RIP: // the address stands last where no constant follows: mov, movdqa
+		if (plan->jcc_at != 0xff || plan->rip_at != 0xff || !is_load((const uint8_t *)pc))
+			return false;
+		memcpy(to, (const void *)pc, insn->length);
+		plan->rip_at = plan->moved_length;
+		plan->rip_length = insn->length;
+		plan->rip_target = pc + insn->length + (uint64_t)(int64_t)*(const int32_t *)(pc + insn->length - 4);
+		plan->moved_length += insn->length;
 		return true;
 	default:
 		return false;
@@ -117,11 +131,12 @@ static bool is_padding(uint64_t pc, uint64_t end)
 	return true;
 }
 
-static bool plan_forward(const struct function *function, uint64_t site, struct gr_plan *ret)
+bool gr_plan_follow(const struct gr_function *function, uint64_t pc, uint64_t window, struct gr_plan *ret)
 {
-	uint64_t pc = site + 2, window = site + JUMP;
 	struct gr_insn insn;
-	ret->jcc_at = 0xff;
+	ret->moved_length = 0;
+	ret->jcc_at = ret->rip_at = 0xff;
+	ret->jcc_target = 0;
 	ret->back = 0;
 	while (pc < window) {
 		if (pc >= function->end || !gr_decode((const uint8_t *)pc, function->end - pc, &insn) || !move(ret, pc, &insn))
@@ -137,7 +152,7 @@ static bool plan_forward(const struct function *function, uint64_t site, struct 
 }
 
 // Branches of the function itself, with their exact borders.
-static bool branches_into(const struct function *function, uint64_t from, uint64_t to)
+static bool branches_into(const struct gr_function *function, uint64_t from, uint64_t to)
 {
 	struct gr_insn insn;
 	for (uint64_t pc = function->start; pc < function->end; pc += insn.length) {
@@ -155,7 +170,7 @@ static bool branches_into(const struct function *function, uint64_t from, uint64
 bool gr_plan_make(struct gr_thread *self, uint64_t site, struct gr_plan *ret)
 {
 	struct object object;
-	struct function function;
+	struct gr_function function;
 	struct gr_insn insn;
 	uint64_t before = 0, pc;
 	memset(ret, 0, sizeof *ret);
@@ -171,7 +186,9 @@ bool gr_plan_make(struct gr_thread *self, uint64_t site, struct gr_plan *ret)
 		ret->nr = *(const uint32_t *)(before + 1);
 		return true;
 	}
-	return plan_forward(&function, site, ret) && !branches_into(&function, site + 2, site + JUMP);
+	if (!gr_plan_follow(&function, site + 2, site + JUMP, ret) || ret->rip_at != 0xff)
+		return false; // what reads memory is not moved
+	return !branches_into(&function, site + 2, site + JUMP);
 }
 
 // ---------------------------------------------------------------- branches from elsewhere
@@ -193,7 +210,7 @@ static bool distance_into(const uint8_t *code, uint64_t length, uint64_t from, u
 	return false;
 }
 
-static bool short_branch_into(const struct function *function, uint64_t low, uint64_t high, uint64_t from, uint64_t to)
+static bool short_branch_into(const struct gr_function *function, uint64_t low, uint64_t high, uint64_t from, uint64_t to)
 {
 	uint64_t pc = from - 129 > low ? from - 129 : low;
 	for (; pc < to + 127 && pc + 2 <= high; pc++) {
@@ -209,7 +226,7 @@ static bool short_branch_into(const struct function *function, uint64_t low, uin
 bool gr_plan_is_private(struct gr_thread *self, uint64_t site)
 {
 	struct object object;
-	struct function function;
+	struct gr_function function;
 	uint64_t from = site + 2, to = site + JUMP;
 	if (!object_of(self, site, &object) || !function_of(&object, site, &function))
 		return false;
@@ -238,4 +255,34 @@ bool gr_plan_is_private(struct gr_thread *self, uint64_t site)
 			return false;
 	}
 	return scanned != 0;
+}
+
+// ---------------------------------------------------------------- for the locks inside the C library
+bool gr_plan_text(struct gr_thread *self, uint64_t pc, struct gr_text *ret)
+{
+	struct object object;
+	if (!object_of(self, pc, &object))
+		return false;
+	const Elf64_Ehdr *ehdr = object.start;
+	const Elf64_Phdr *phdr = (const Elf64_Phdr *)((const char *)ehdr + ehdr->e_phoff);
+	*ret = (struct gr_text){.map = object.link_map, .tables = object.eh_frame_hdr};
+	ret->object_start = (uint64_t)object.start;
+	ret->object_end = (uint64_t)object.end;
+	for (int i = 0; i < ehdr->e_phnum; i++, phdr++) {
+		uint64_t start = (uint64_t)object.start + phdr->p_vaddr;
+		if (phdr->p_type != PT_LOAD || !(phdr->p_flags & PF_X) || pc < start || pc >= start + phdr->p_filesz)
+			continue;
+		ret->start = start;
+		ret->end = start + phdr->p_filesz;
+		ret->offset = phdr->p_offset;
+	}
+	return ret->start != 0;
+}
+
+bool gr_plan_function(const struct gr_text *text, uint64_t pc, struct gr_function *ret)
+{
+	const struct object object = {
+		.start = (void *)text->object_start, .end = (void *)text->object_end, .eh_frame_hdr = (void *)text->tables,
+	};
+	return function_of(&object, pc, ret);
 }

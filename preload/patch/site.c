@@ -241,6 +241,15 @@ void gr_patch_fresh(uint64_t code, uint32_t nr, uint8_t ret_bytes[5])
 }
 
 // ---------------------------------------------------------------- unpatching
+void gr_patch_original(uint64_t addr, uint64_t length, uint8_t *ret)
+{
+	memcpy(ret, (const void *)addr, length);
+	for (const struct gr_site *site = chain; site; site = site->next)
+		for (unsigned i = 0; i < sizeof site->old && site->state == GR_SITE_PATCHED; i++)
+			if (site->jump + i >= addr && site->jump + i - addr < length)
+				ret[site->jump + i - addr] = site->old[i];
+}
+
 void gr_patch_forget(uint64_t addr, uint64_t length)
 {
 	if (addr > highest || addr + length <= lowest)

@@ -9,6 +9,7 @@
 #include "../core/page.h"
 #include "../core/raw.h"
 #include "../log/log.h"
+#include "../patch/locks.h"
 #include "../replay/gate.h"
 #include "preempt/preempt.h"
 #include "tsc/tsc.h"
@@ -66,6 +67,19 @@ static void fault_of_program(struct gr_thread *self, int sig, siginfo_t *info, s
 	die(sig, info, sig != SIGTRAP); // behind an int3 nothing recurs
 }
 
+// A lock inside the C library, on replay: the thread goes on in the engine, as if the instruction had been a jump there.
+static bool lock_trapped(struct gr_context *at)
+{
+	const struct gr_lock *lock = gr_mode == GR_MODE_REPLAY ? gr_lock_at(at->greg[REG_RIP]) : NULL;
+	if (!lock)
+		return false;
+	gr_lock_rcx = at->greg[REG_RCX];
+	gr_lock_r11 = at->greg[REG_R11];
+	at->greg[REG_RCX] = at->greg[REG_RIP];
+	at->greg[REG_RIP] = (uint64_t)gr_lock_trapped;
+	return true;
+}
+
 static void fault(int sig, siginfo_t *info, void *context)
 {
 	struct gr_thread *self = gr_self;
@@ -73,6 +87,11 @@ static void fault(int sig, siginfo_t *info, void *context)
 	bool own = info->si_code > 0;
 	if (own && (sig == SIGSEGV || sig == SIGBUS) && gr_copy_recover(context))
 		return;
+	if (sig == SIGSEGV && info->si_code == SI_KERNEL && lock_trapped(at))
+		return;
+	uint64_t lock = gr_in_engine(at->greg[REG_RIP]) ? gr_lock_fault(at->greg[REG_RIP]) : 0;
+	if (lock) // its stub executed it because its word is not there
+		at->greg[REG_RIP] = lock;
 	if (gr_tsc_trapped && sig == SIGSEGV && info->si_code == SI_KERNEL && gr_tsc_fault(self, at))
 		return;
 	if (self && own && self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP])) {

@@ -13,6 +13,7 @@
 #include "../core/page.h"
 #include "../core/raw.h"
 #include "../log/codec.h"
+#include "../patch/locks.h"
 #include "../patch/patch.h"
 #include "../replay/gate.h"
 
@@ -113,7 +114,7 @@ void gr_context_out(struct gr_thread *self, struct gr_context *at)
 _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at)
 {
 	gr_context_out(self, at);
-	at->greg[REG_RIP] = gr_patch_place(at->greg[REG_RIP]);
+	at->greg[REG_RIP] = gr_lock_place(gr_patch_place(at->greg[REG_RIP]));
 	at->stack = gr_altstack_engine(self);
 	self->pub.state = GR_T_RUNNING;
 	at->mask = gr_mask_kernel(self);

@@ -342,6 +342,19 @@ void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const
 		deliver(self, &at, GR_SIGNAL_BEHIND, during);
 }
 
+void gr_signal_behind_lock(struct gr_thread *self, const struct gr_regs *frame)
+{
+	if (gr_signal_none(self) || (gr_mode != GR_MODE_REPLAY && !is_ready(self)))
+		return;
+	struct gr_context at = gr_context_of(frame);
+	at.greg[REG_RCX] = (long)frame->rcx;
+	at.greg[REG_R11] = (long)frame->r11;
+	if (gr_mode == GR_MODE_REPLAY)
+		deliver_again(self, &at, GR_SIGNAL_BEHIND, self->sigmask), gr_signal_seek(self);
+	else
+		deliver(self, &at, GR_SIGNAL_BEHIND, self->sigmask);
+}
+
 void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame)
 {
 	gr_within_check(self, frame);

@@ -48,6 +48,8 @@ void gr_signal_before_fault(struct gr_thread *self, const struct gr_context *at)
 // At the end of an operation: the frame is ready to be left by. `temporary`: the mask of the call that was interrupted,
 // if it brought one. Does not return when a handler runs.
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary);
+// The same behind an instruction, which leaves rcx and r11 as they are.
+void gr_signal_behind_lock(struct gr_thread *self, const struct gr_regs *frame);
 
 // A call that waits, but not with *held set or *cancel 1: then, or when that happens meanwhile, it is GR_RESTART or -EINTR.
 // The first is the kernel's own, with the mask the call brings less what must not be blocked.

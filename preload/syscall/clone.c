@@ -17,6 +17,7 @@
 #include "../heap/stack.h"
 #include "../log/edge.h"
 #include "../log/turn.h"
+#include "../patch/locks.h"
 #include "../patch/patch.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
@@ -82,6 +83,24 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	return child;
 }
 
+// From the second thread on they are operations; a program with one pays nothing.
+static void order_locks(struct gr_thread *self)
+{
+	struct gr_event ev = {.kind = GR_OP_LIBRARY_LOCK};
+	uint64_t where = 0;
+	if (gr_lock_sum() || !gr_ctl->knob[GR_KNOB_locks])
+		return;
+	const char *why = gr_lock_patch(self, &where);
+	if (why)
+		gr_panic(self, GR_PANIC_REFUSED, "%s (0x%x)\nrecord with --set engine.locks=off: the order of locks inside the C library is not recorded then",
+			 (uint64_t)why, where);
+	ev.object = gr_lock_sum();
+	if (gr_mode == GR_MODE_RECORD)
+		gr_log(self, &ev);
+	else
+		gr_gate_next(self, GR_OP_LIBRARY_LOCK, 0, gr_lock_sum(), &ev);
+}
+
 // INVARIANT(born-at-start): the new thread's number goes with the start of the call, because its first operation may come
 // before the call's end.
 static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t ptid, uint64_t ctid, uint64_t tls)
@@ -91,6 +110,7 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	const uint64_t *a = call->arg;
 	if (!(flags & CLONE_SETTLS) || !stack)
 		gr_refuse(call);
+	order_locks(call->self);
 	if (recording)
 		call->object = __atomic_fetch_add(&gr_ctl->threads, 1, __ATOMIC_RELAXED);
 	gr_call_start(call);

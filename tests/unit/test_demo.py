@@ -51,7 +51,7 @@ def test_the_sample_has_what_the_tests_below_need(sample: Path, events: list[Eve
     assert [e.tick for e in events] == list(range(60_000))
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 60_000), st.integers(0, 400), st.sampled_from([None, 0, 1, 2, 7]), st.booleans())
 def test_seeking_gives_what_a_walk_gives(
     sample: Path, events: list[Event], start: int, n: int, thread: int | None, check: bool
@@ -99,7 +99,7 @@ def test_what_is_no_demo(tmp_path: Path, sample: Path, what: str) -> None:
 # ---------------------------------------------------------------- writing
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3), st.binary(min_size=0, max_size=200)), max_size=60), st.integers(1, 7))
 def test_what_is_written_is_read(rows: list[tuple[int, bytes]], size: int) -> None:
     """Writer and reader alone, without a recording: blocks of `size` operations."""

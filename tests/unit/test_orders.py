@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
+from pathlib import Path
 
 import pytest
 
 from gdbrr.cli import record
-from gdbrr.config import profiles, schema, tables
-from gdbrr.config.profiles import Value
-from gdbrr.errors import GdbrrError
+from gdbrr.config import profiles, tables
+from gdbrr.config.profiles import Value, guess_of
+from gdbrr.demo import verified
 
 
 def test_numbers_are_those_of_the_engine() -> None:
     # enum gr_order of preload/log/turn.h
-    assert tables.knob_by_name()["order"].choices == ("parallel", "serial", "random", "pct")
+    assert tables.knob_by_name()["order"].choices == ("parallel", "serial", "random", "pct", "auto")
 
 
 @pytest.mark.parametrize("order", ["random", "pct"])
@@ -42,7 +44,22 @@ def test_options_of_record() -> None:
     assert record.prepare(["--seed", "3", "--digest", "x"]) == ["--seed", "3", "--digest=64", "x"]
 
 
-def test_the_order_auto_is_planned() -> None:
-    assert set(schema.NOT_YET_ORDERS) == {"auto"}
-    with pytest.raises(GdbrrError, match="is not there yet"):
-        profiles.resolve("default", None, ["order=auto"])
+def test_what_is_guessed_says_why() -> None:
+    profile = profiles.resolve("default", None, ["order=auto"])
+    assert profile.guessed == ""
+    decided = profile.with_order("serial", "it has 3 atomic instructions")
+    assert decided.knobs()["order"] == 1
+    assert guess_of({"profile": json.loads(json.dumps(decided.to_json()))}) == "it has 3 atomic instructions"
+    assert guess_of({"profile": 1}) == guess_of({}) == ""
+
+
+def test_a_mark_belongs_to_the_contents(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    demo.write_bytes(b"one")
+    assert not verified.is_marked(demo)
+    verified.mark(demo)
+    assert verified.is_marked(demo)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["x.demo", "x.demo.verified"]
+    demo.write_bytes(b"two")
+    assert not verified.is_marked(demo)
+    verified.mark(tmp_path / "no" / "x.demo")  # a place that cannot be written costs nothing

@@ -43,7 +43,7 @@ def test_all_operations_come_back_in_order(tmp_path: Path) -> None:
     assert not (tmp_path / "rec").exists()
 
 
-@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.integers(0, 1 << 32), st.integers(1, 400), st.integers(1, 12), st.integers(1, 50))
 def test_any_order_of_any_threads(
     tmp_path_factory: pytest.TempPathFactory, seed: int, n: int, threads: int, ticks: int
@@ -193,7 +193,7 @@ def test_a_header_that_makes_no_sense_is_refused(tmp_path: Path, field: str, val
         repack(where, log)
 
 
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
 def test_a_damaged_log_gives_a_true_beginning(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     ops = random_ops(random.Random(9), 500, 3)

@@ -199,7 +199,6 @@ def test_dotted_keys_have_lines_too(tmp_path: Path) -> None:
         ('[calls]\nbpf = "record"', 2, "calls.bpf: this call cannot be recorded", "leave it out"),
         ('[calls]\nwait4 = "native"', 2, "calls.wait4 cannot be 'native'", "the only mode it has is record"),
         ('[calls]\nunlink = "native"', 2, "calls.unlink cannot be 'native'", "the only mode it has is record"),
-        ('order = "auto"', 1, "the order 'auto' (parallel or serial", "use parallel"),
         ('order = "paralel"', 1, "order cannot be 'paralel'", "did you mean parallel?"),
         ("seed = -1", 1, "seed = -1 is out of range", "it can be from 0 to 4294967295"),
         ('[[paths]]\nmatch = "proc/**"\nmode = "record"', 2, "paths: 'proc/**' is not a pattern", "patterns are whole"),
@@ -214,7 +213,7 @@ def test_wrong_entry_is_named(text: str, line: int, message: str, hint: str, tmp
     assert caught.value.hint.startswith(hint)
 
 
-@pytest.mark.parametrize("item", ["time", "=native", "time=", "tme=native", "seed=x", "order=auto"])
+@pytest.mark.parametrize("item", ["time", "=native", "time=", "tme=native", "seed=x"])
 def test_wrong_set_is_named(item: str, home: Path) -> None:
     with pytest.raises(GdbrrError) as caught:
         profiles.resolve(None, None, [item])

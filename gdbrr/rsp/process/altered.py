@@ -79,19 +79,22 @@ class Altered:
             stop = self._debuggee.resume(b"vCont;" + words)
             if stop.ended or stop.tid != tid:
                 return stop
+            length = 0
             if stop.signal == SIGNAL_SYS:
                 verdict = self._answer(tid)
                 if verdict is Verdict.STUCK:
                     return dataclasses.replace(stop, signal=SIGNAL_NONE)
+            elif stop.signal == SIGNAL_SEGV and (length := self._lock(stop)):
+                verdict = Verdict.PASS
             elif self._counter(stop, held):
                 verdict = Verdict.ANSWERED
             else:
                 return stop
             if verdict is Verdict.PASS and step:
-                upstream.sync_points(held | {(SOFTWARE, self._place(tid)[0], 1)})
+                upstream.sync_points(held | {(SOFTWARE, self._place(tid)[0] + length, 1)})
             elif step:
                 return Stop(SIGNAL_TRAP, tid)
-            words = b"C%02x:%x" % (SIGNAL_SYS, tid) if verdict is Verdict.PASS else b"c:%x" % tid
+            words = b"C%02x:%x" % (stop.signal, tid) if verdict is Verdict.PASS else b"c:%x" % tid
 
     def _answer(self, tid: int) -> Verdict:
         verdict, result = self._kernel.judge(tid, self._debuggee.registers(tid))
@@ -99,12 +102,18 @@ class Altered:
             self._put(tid, {"rax": result})
         return verdict
 
+    def _lock(self, stop: Stop) -> int:
+        """How long the lock inside the C library is that it stopped at, if it did: the engine does what that does."""
+        pc = self._place(stop.tid)[0]
+        return self._debuggee.library.beyond(pc, self._debuggee.upstream.memory(pc, 15)) or 0
+
     def _counter(self, stop: Stop, held: set[Held]) -> bool:
         """Whether it stopped because it reads the counter, which is answered here."""
         pc = self._place(stop.tid)[0]
         if stop.signal != SIGNAL_SEGV or any(pc == addr for _, addr, _ in held):
             return False
-        length = beyond_door(stop.signal, lambda size: self._debuggee.upstream.memory(pc, size))
+        debuggee = self._debuggee
+        length = beyond_door(stop.signal, pc, debuggee.library, lambda size: debuggee.upstream.memory(pc, size))
         if length is None:
             return False
         rax, rdx = self._kernel.counter()

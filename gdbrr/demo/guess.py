@@ -1,0 +1,121 @@
+"""The order `auto`: what a program's files say about how it orders its threads.
+
+Runs in: commands outside GDB and the server. May call: errors, abi, the program's loader (which lists its libraries).
+Owns: which order is chosen, and why.
+
+On x86 a load that acquires and a store that releases are plain instructions: that there is no atomic instruction proves
+nothing. So a choice is a guess until the demo was replayed once.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from gdbrr.abi import ffi, lib
+
+_LISTED = re.compile(r"(?:=> )?(/\S.*?) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_RUNTIME = re.compile(
+    r"(?:ld-linux|ld-[0-9]|libc[.-]|libm[.-]|libdl[.-]|librt[.-]|libpthread[.-]|libresolv[.-]|libutil[.-]|libanl[.-]"
+    r"|libnss_|libgcc_s[.-]|libstdc\+\+[.-]|libmvec[.-]|libgdbrr)"
+)
+"""Libraries of the language: what they order by atomics of their own (the counters of shared strings and locales) is
+seen by nobody, or an operation."""
+_ATOMICS_LIBRARY = re.compile(r"libatomic[.-]")
+_MAKES_THREADS = (b"pthread_create", b"thrd_create", b"_ZNSt6thread15_M_start_thread")
+_SCRIPTS = 4
+"""How many `#!` in a row are followed."""
+
+
+@dataclass(frozen=True)
+class Guess:
+    order: str
+    why: str
+
+
+def order_for(program: str, env: Mapping[str, str]) -> Guess:
+    """How to record PROGRAM, an absolute path."""
+    files = [path for path in _files(_binary(program), env) if not _RUNTIME.match(Path(path).name)]
+    if any(_ATOMICS_LIBRARY.match(Path(path).name) for path in files):
+        return Guess("serial", "it uses libatomic")
+    threads = False
+    for path in files:
+        try:
+            code = _look(path)
+        except (OSError, ValueError):
+            continue
+        threads |= code.makes_threads
+        if code.atomics or code.pauses:
+            found = "an atomic instruction" if code.atomics == 1 else f"{code.atomics} atomic instructions"
+            found = found if code.atomics else "a loop that waits"
+            reason = f"{Path(path).name} has {found} of its own"
+            break
+    else:
+        reason = ""
+    if not (threads or any(_makes_threads(path) for path in files)):
+        return Guess("parallel", "it makes no threads")
+    if reason:
+        return Guess("serial", reason)
+    looked = "the program has" if len(files) == 1 else f"the program and its {len(files) - 1} libraries have"
+    return Guess("parallel", f"{looked} no atomic instructions")
+
+
+def _binary(program: str) -> str:
+    """PROGRAM, or what interprets it."""
+    for _ in range(_SCRIPTS):
+        try:
+            with open(program, "rb") as file:
+                head = file.readline(256)
+        except OSError:
+            break
+        words = head[2:].split()
+        if head[:2] != b"#!" or not words:
+            break
+        program = os.fsdecode(words[0])
+    return program
+
+
+def _files(program: str, env: Mapping[str, str]) -> list[str]:
+    """The program and the libraries that its loader finds for it."""
+    try:
+        loader = _look(program).loader
+        if not loader:
+            return [program]
+        done = subprocess.run([loader, "--list", program], capture_output=True, text=True, env=dict(env), check=False)
+    except (OSError, ValueError):
+        return [program]
+    return [program, *dict.fromkeys(path for path in _LISTED.findall(done.stdout) if path != program)]
+
+
+@dataclass(frozen=True)
+class _Code:
+    """What a file says about itself."""
+
+    makes_threads: bool
+    atomics: int
+    pauses: int
+    loader: str
+
+
+def _look(path: str) -> _Code:
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+        found = ffi.new("struct gr_atomics *")
+        lib.gr_atomics_find(ffi.from_buffer("uint8_t[]", view), len(view), found)
+        return _Code(_has_name(view), found.atomics, found.pauses, os.fsdecode(ffi.string(found.loader)))
+
+
+def _makes_threads(path: str) -> bool:
+    try:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
+            return _has_name(view)
+    except (OSError, ValueError):
+        return False
+
+
+def _has_name(view: mmap.mmap) -> bool:
+    return any(view.find(name) >= 0 for name in _MAKES_THREADS)

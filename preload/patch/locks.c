@@ -1,0 +1,388 @@
+// Finding the locks inside the C library and patching them; see locks.h.
+// Runs in: the only thread there is; lookups in application threads and in the handler of faults.
+// May call: the loader's _dl_find_object.
+// Owns: the table of locks.
+#include "locks.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+
+#include "../core/guard.h"
+#include "../core/nolibc.h"
+#include "../core/page.h"
+#include "../core/raw.h"
+#include "decode.h"
+#include "patch.h"
+
+#define LOCKS 2048
+#define IN_FUNCTION 128
+#define JUMP 5
+
+__thread uint64_t gr_lock_rcx, gr_lock_r11;
+
+static struct gr_lock locks[LOCKS];
+static uint32_t count;
+static uint64_t sum;
+static uint64_t slow_start, slow_end;     // where a lock is waited for, and waiters are woken
+static uint64_t loader_start, loader_end; // the loader's data
+static struct gr_text text;
+static const char *why;
+static uint64_t where;
+
+static const char *const slow_names[] = {"__lll_lock_wait_private", "__lll_lock_wake_private"};
+static uint64_t slow[2], try_stream;
+
+void gr_lock_init(uint64_t loader)
+{
+	for (int i = 0; i < 2; i++)
+		slow[i] = (uint64_t)dlvsym(RTLD_DEFAULT, slow_names[i], "GLIBC_PRIVATE");
+	try_stream = (uint64_t)dlvsym(RTLD_DEFAULT, "ftrylockfile", "GLIBC_2.2.5");
+	const Elf64_Ehdr *ehdr = (const Elf64_Ehdr *)loader;
+	const Elf64_Phdr *phdr = (const Elf64_Phdr *)(loader + (loader ? ehdr->e_phoff : 0));
+	for (int i = 0; loader && i < ehdr->e_phnum; i++) {
+		if (phdr[i].p_type != PT_LOAD || !(phdr[i].p_flags & PF_W))
+			continue;
+		loader_start = loader + phdr[i].p_vaddr;
+		loader_end = loader_start + phdr[i].p_memsz;
+	}
+}
+
+static bool fail(const char *text_of_it, uint64_t pc)
+{
+	why = text_of_it;
+	where = pc;
+	return false;
+}
+
+// ---------------------------------------------------------------- one instruction
+static const uint8_t place[] = {0, 2, 3, 1, 7, 6, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15}; // in struct gr_regs
+
+static uint64_t *reg_at(const struct gr_regs *regs, uint8_t number)
+{
+	return (uint64_t *)regs + place[number];
+}
+
+// `lock cmpxchg` or `xchg` of 32 bits with memory. The words of locks have no other size.
+static bool parse(const uint8_t *code, uint64_t addr, uint8_t length, struct gr_lock *ret)
+{
+	const uint8_t *p = code;
+	uint8_t rex = 0;
+	bool locked = *p == 0xf0;
+	p += locked;
+	if ((*p & 0xf0) == 0x40)
+		rex = *p++;
+	bool compares = locked && p[0] == 0x0f && p[1] == 0xb1;
+	if (rex & 8 || (!compares && p[0] != 0x87) || length > GR_LOCK_LONGEST)
+		return false;
+	p += compares ? 2 : 1;
+	uint8_t modrm = *p++, mod = modrm >> 6, rm = modrm & 7;
+	if (mod == 3)
+		return false;
+	*ret = (struct gr_lock){
+		.addr = addr, .behind = addr + length, .length = length, .exchange = !compares, .index = GR_LOCK_NONE,
+		.base = rm | (rex & 1) << 3, .reg = (modrm >> 3 & 7) | (rex & 4) << 1,
+	};
+	memcpy(ret->bytes, code, length);
+	if (rm == 4) {
+		uint8_t sib = *p++, index = (sib >> 3 & 7) | (rex & 2) << 2;
+		ret->base = (sib & 7) | (rex & 1) << 3;
+		ret->index = index == 4 ? GR_LOCK_NONE : index;
+		ret->shift = sib >> 6;
+		if ((sib & 7) == 5 && mod == 0)
+			return false; // an absolute address
+	}
+	int32_t far = 0;
+	if (mod == 2 || (mod == 0 && rm == 5))
+		memcpy(&far, p, 4);
+	ret->fixed = (uint64_t)(int64_t)(mod == 1 ? (int8_t)*p : far);
+	if (mod == 0 && rm == 5) {
+		ret->base = GR_LOCK_NONE;
+		ret->fixed += addr + length;
+	}
+	return true;
+}
+
+uint64_t gr_lock_word(const struct gr_lock *lock, const struct gr_regs *regs)
+{
+	uint64_t word = lock->fixed;
+	if (lock->base != GR_LOCK_NONE)
+		word += *reg_at(regs, lock->base);
+	if (lock->index != GR_LOCK_NONE)
+		word += *reg_at(regs, lock->index) << lock->shift;
+	return word;
+}
+
+// What nobody can see the order of: words in threads' own descriptors, which lie on their stacks, and those of the loader's
+// data, where the library keeps the stacks of threads, but for the loader's mutexes. INVARIANT(none-under-a-primitive): of
+// all words only these are also used by library functions that run on behalf of an operation, and not at all on replay.
+bool gr_lock_counts(const struct gr_lock *lock, uint64_t word)
+{
+	if (word >= GR_STACKS_ADDR && word < GR_STACKS_END)
+		return false;
+	return lock->mutex || word < loader_start || word >= loader_end;
+}
+
+// As the processor does it: a cmpxchg that succeeds leaves rax as it is, all the others clear the upper half.
+void gr_lock_perform(const struct gr_lock *lock, struct gr_regs *regs, uint64_t word)
+{
+	uint64_t *reg = reg_at(regs, lock->reg), rax = regs->rax, flags;
+	if (lock->exchange) {
+		*reg = __atomic_exchange_n((uint32_t *)word, (uint32_t)*reg, __ATOMIC_SEQ_CST);
+		return;
+	}
+	__asm__ volatile("lock cmpxchgl %k3, (%2)\n\t"
+			 "lea -128(%%rsp), %%rsp\n\t"
+			 "pushfq\n\t"
+			 "popq %1\n\t"
+			 "lea 128(%%rsp), %%rsp"
+			 : "+a"(rax), "=&r"(flags)
+			 : "r"(word), "r"(*reg)
+			 : "memory", "cc");
+	regs->rax = rax;
+	regs->eflags = (regs->eflags & ~0x8d5ULL) | (flags & 0x8d5); // the six of an arithmetic
+}
+
+// ---------------------------------------------------------------- one function
+static uint8_t code[0x10000];
+
+// The bytes as they are in the file: a debugger has breakpoints in the memory.
+static bool from_file(const struct gr_function *f)
+{
+	const struct link_map *map = text.map;
+	long fd = GR_RAW(SYS_open, map->l_name, O_RDONLY | O_CLOEXEC, 0), n = 0;
+	if (GR_IS_ERR(fd))
+		return false;
+	n = GR_RAW(SYS_pread64, fd, code, f->end - f->start, f->start - text.start + text.offset);
+	GR_RAW(SYS_close, fd);
+	return n == (long)(f->end - f->start);
+}
+
+static bool has_breakpoint(const struct gr_function *f)
+{
+	struct gr_insn insn;
+	for (uint64_t at = 0; at < f->end - f->start; at += insn.length)
+		if (code[at] == 0xcc || !gr_decode(code + at, f->end - f->start - at, &insn))
+			return true;
+	return false;
+}
+
+static bool is_slow(uint64_t target)
+{
+	return target >= slow_start && target < slow_end;
+}
+
+static bool is_mutex(const struct gr_function *f)
+{
+	uint64_t take = (uint64_t)gr_real[GR_WRAP_pthread_mutex_lock], give = (uint64_t)gr_real[GR_WRAP_pthread_mutex_unlock];
+	struct gr_insn insn;
+	if (f->start == take || f->start == give || (is_slow(f->start) && f->start != slow[0]))
+		return true; // mutexes are waited for in the function that serves locks of several processes, too
+	for (int i = 0; i < 3 && gr_decode((const uint8_t *)give, 15, &insn); i++, give += insn.length)
+		if (insn.kind == GR_INSN_JMP && give + insn.length + (int64_t)insn.rel == f->start)
+			return true;
+	return false;
+}
+
+// Does a branch of the function itself end in what is going to be overwritten, behind its first byte?
+static bool is_entered(const struct gr_function *f, uint32_t first)
+{
+	struct gr_insn insn;
+	for (uint64_t at = 0; at < f->end - f->start; at += insn.length) {
+		gr_decode(code + at, f->end - f->start - at, &insn);
+		uint64_t target = f->start + at + insn.length + (int64_t)insn.rel;
+		for (uint32_t i = first; insn.rel && i < count; i++)
+			if (target > locks[i].addr && target < locks[i].addr + locks[i].window)
+				return true;
+	}
+	return false;
+}
+
+static bool look_at(const struct gr_function *f)
+{
+	uint32_t first = count;
+	bool mutex = is_mutex(f);
+	struct gr_insn insn;
+	if (f->end - f->start > sizeof code)
+		return fail("a function of the C library is too long", f->start);
+	gr_patch_original(f->start, f->end - f->start, code);
+	if (has_breakpoint(f) && (gr_mode != GR_MODE_RECORD || !from_file(f)))
+		return fail("a function of the C library cannot be read", f->start);
+	for (uint64_t at = 0; at < f->end - f->start; at += insn.length) {
+		struct gr_lock *lock = &locks[count];
+		if (!gr_decode(code + at, f->end - f->start - at, &insn))
+			return fail("a function of the C library cannot be read", f->start + at);
+		if ((insn.kind != GR_INSN_MEMORY && insn.kind != GR_INSN_RIP) || !parse(code + at, f->start + at, insn.length, lock))
+			continue;
+		if (++count == LOCKS)
+			return fail("the C library has more locks than fit", 0);
+		lock->mutex = mutex;
+		struct gr_plan follows;
+		lock->window = lock->length;
+		if (lock->length < JUMP) {
+			if (!gr_plan_follow(f, lock->addr + lock->length, lock->addr + JUMP, &follows))
+				return fail("a lock of the C library cannot be patched", lock->addr);
+			lock->window = (uint8_t)((follows.back ? follows.back : lock->addr + JUMP) - lock->addr);
+		}
+		if (gr_mode == GR_MODE_RECORD && memcmp(code + at, (const void *)lock->addr, lock->length))
+			return fail("a breakpoint is in the way of a lock of the C library", lock->addr);
+	}
+	return !is_entered(f, first) || fail("a lock of the C library can be entered in its middle", locks[first].addr);
+}
+
+// ---------------------------------------------------------------- all of them
+static void sort(void)
+{
+	for (uint32_t i = 1; i < count; i++) { // mostly sorted as they come
+		struct gr_lock lock = locks[i];
+		uint32_t k = i;
+		for (; k && locks[k - 1].addr > lock.addr; k--)
+			locks[k] = locks[k - 1];
+		locks[k] = lock;
+	}
+}
+
+static uint32_t first_behind(uint64_t addr)
+{
+	uint32_t low = 0, high = count;
+	while (low < high) {
+		uint32_t middle = low + (high - low) / 2;
+		if (locks[middle].addr <= addr)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	return low;
+}
+
+// A jump from another function, which is what the compiler makes of rarely used parts.
+static bool is_jumped_into(void)
+{
+	for (const uint8_t *p = (const uint8_t *)text.start; p + 6 < (const uint8_t *)text.end; p++) {
+		bool conditional = p[0] == 0x0f && (p[1] & 0xf0) == 0x80;
+		if (!conditional && p[0] != 0xe9)
+			continue;
+		uint64_t behind = (uint64_t)p + 5 + conditional;
+		uint64_t target = behind + (uint64_t)(int64_t)*(const int32_t *)(behind - 4);
+		uint32_t i = target >= text.start && target < text.end ? first_behind(target - 1) : 0;
+		if (i && target > locks[i - 1].addr && target < locks[i - 1].addr + locks[i - 1].window)
+			return true;
+	}
+	return false;
+}
+
+static bool find_all(struct gr_thread *self)
+{
+	struct gr_function f = {0, 0}, last;
+	if (!slow[0] || slow[1] < slow[0] || slow[1] - slow[0] > 0x1000 || !gr_plan_text(self, slow[0], &text) ||
+	    !gr_plan_function(&text, slow[1], &last))
+		return fail("the C library waits for its locks in another way", 0);
+	slow_start = slow[0];
+	slow_end = last.end;
+	if (gr_plan_function(&text, last.end, &f) || gr_plan_function(&text, (last.end + 15) & ~15ULL, &f))
+		slow_end = f.end; // private ones and others follow each other
+	f.end = 0;
+	for (const uint8_t *p = (const uint8_t *)text.start; p + 5 < (const uint8_t *)text.end; p++) {
+		bool of_it = is_slow((uint64_t)p) || (uint64_t)p == try_stream;
+		if ((*p | 1) != 0xe9 && !of_it)
+			continue;
+		if ((uint64_t)p < f.end || (!of_it && !is_slow((uint64_t)p + 5 + (uint64_t)(int64_t)*(const int32_t *)(p + 1))))
+			continue;
+		if (!gr_plan_function(&text, (uint64_t)p, &f)) {
+			f.end = 0;
+			continue;
+		}
+		if (!look_at(&f))
+			return false;
+	}
+	sort();
+	return !is_jumped_into() || fail("a lock of the C library can be entered in its middle", 0);
+}
+
+// ---------------------------------------------------------------- patching
+// An instruction that only the kernel may execute. Which one tells how long the lock's is (gdbrr/rsp/locks.py).
+static uint8_t first_byte(const struct gr_lock *lock)
+{
+	switch (lock->bytes[0]) {
+	case 0xf0:
+		return 0xf4;
+	case 0x87:
+		return 0xfa;
+	}
+	return 0xfb;
+}
+
+// INVARIANT(no-copy-of-jumps): what may be copied for a debugger has no jump here.
+static bool write_all(struct gr_thread *self)
+{
+	bool jumps = gr_mode == GR_MODE_RECORD || !(gr_slot->flags & GR_SLOT_HOLD_END);
+	uint64_t start = text.start & ~4095ULL, size = ((text.end + 4095) & ~4095ULL) - start;
+	if (jumps && !gr_lockstub_open(self, text.start, text.end))
+		return fail("there is no room for code near the C library", 0);
+	if (GR_RAW(SYS_mprotect, start, size, GR_TEXT | PROT_WRITE))
+		return fail("the C library's code cannot be written", 0);
+	for (uint32_t i = 0; i < count; i++) {
+		struct gr_lock *lock = &locks[i];
+		uint8_t *at = (uint8_t *)lock->addr;
+		struct gr_plan follows;
+		struct gr_function f = {lock->addr, lock->addr + 64};
+		if (!jumps) {
+			*at = first_byte(lock);
+			continue;
+		}
+		bool moves = lock->length < JUMP && gr_plan_follow(&f, lock->addr + lock->length, lock->addr + JUMP, &follows);
+		uint64_t stub = gr_lockstub_make(lock, moves ? &follows : NULL);
+		if (!stub)
+			return fail("there is no room for code near the C library", lock->addr);
+		int32_t distance = (int32_t)(stub - (lock->addr + JUMP));
+		*at = 0xe9;
+		memcpy(at + 1, &distance, 4);
+	}
+	GR_RAW(SYS_mprotect, start, size, GR_TEXT);
+	if (jumps)
+		gr_lockstub_close();
+	return true;
+}
+
+const char *gr_lock_patch(struct gr_thread *self, uint64_t *ret_where)
+{
+	if (!sum && !why && find_all(self) && write_all(self)) {
+		sum = gr_hash_word(GR_HASH_SEED, count);
+		for (uint32_t i = 0; i < count; i++)
+			sum = gr_hash_word(sum, locks[i].addr - text.start);
+	}
+	*ret_where = where;
+	return why;
+}
+
+uint64_t gr_lock_sum(void)
+{
+	return sum;
+}
+
+void gr_lock_restore(const struct gr_lock *lock)
+{
+	gr_text_write(lock->addr, lock->bytes, 1, GR_TEXT);
+}
+
+// ---------------------------------------------------------------- lookups
+const struct gr_lock *gr_lock_at(uint64_t addr)
+{
+	uint32_t i = sum && addr >= text.start && addr < text.end ? first_behind(addr) : 0;
+	return i && locks[i - 1].addr == addr ? &locks[i - 1] : NULL;
+}
+
+uint64_t gr_lock_fault(uint64_t pc)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (locks[i].native && locks[i].native == pc)
+			return locks[i].addr;
+	return 0;
+}
+
+uint64_t gr_lock_place(uint64_t pc)
+{
+	uint32_t i = sum && pc >= text.start && pc < text.end ? first_behind(pc - 1) : 0;
+	return i && locks[i - 1].addr + locks[i - 1].length == pc ? locks[i - 1].behind : pc;
+}

@@ -1,0 +1,146 @@
+"""Locks inside the C library are operations: what several threads do with one stream or generator replays in order.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay, gdb.
+Owns: the rows of docs/determinism.md that name it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from fuzz.recordings import Op
+from gdb.session import session
+from gdbrr.abi import lib
+from gdbrr.config.profiles import Profile
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import EXIT_DESYNC
+from gdbrr.timeline.timeline import open_demo
+from harness import programs
+from harness.run import run
+from replay.alter import alter
+
+from .conftest import build, record, replay
+
+PROGRAMS = ("libc_random", "libc_stream", "libc_output", "libc_directory", "libc_lists", "libc_loader")
+RECORDINGS, REPLAYS = 3, 2
+
+pytestmark = pytest.mark.limit(300)
+
+
+def locks(demo: Path) -> int:
+    with Demo.open(demo) as source:
+        return sum(event.kind == lib.GR_OP_LIBRARY_LOCK for event in source.events())
+
+
+# ---------------------------------------------------------------- the order
+@pytest.mark.parametrize("order", ["parallel", "serial", "random"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_replays_as_recorded(name: str, order: str, tmp_path: Path) -> None:
+    for number in range(RECORDINGS if order == "parallel" else 1):
+        demo = tmp_path / f"{number}.demo"
+        first = record(build(name), demo, options=("--order", order)).expect(0)
+        assert locks(demo) > 50
+        for _ in range(REPLAYS):
+            assert replay(demo).expect(0).out == first.out
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_program_differs_from_run_to_run(name: str) -> None:
+    first = run(build(name)).expect(0).out
+    assert any(run(build(name)).expect(0).out != first for _ in range(100))
+
+
+def test_control_without_it_a_replay_differs(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    first = record(build("libc_random"), demo, "500000", options=("--set", "engine.locks=off")).expect(0)
+    assert locks(demo) == 0
+    assert replay(demo).out != first.out
+
+
+def test_control_another_value_is_reported(tmp_path: Path) -> None:
+    def change(ops: list[Op]) -> list[Op]:
+        found = [op for op in ops if op.kind == lib.GR_OP_LIBRARY_LOCK]
+        found[100].result += 1
+        return ops
+
+    demo = tmp_path / "x.demo"
+    record(build("libc_random"), demo).expect(0)
+    result = replay(alter(demo, tmp_path / "altered.demo", change))
+    assert result.status == EXIT_DESYNC
+    assert "a lock of the C library holds" in result.err
+
+
+# ---------------------------------------------------------------- what it leaves alone
+def test_one_thread_has_no_such_operation(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    record(build("libc_alone"), demo).expect(0)
+    assert locks(demo) == 0
+
+
+def test_a_fault_of_the_instruction_is_the_programs_own(tmp_path: Path) -> None:
+    demo, crash = tmp_path / "x.demo", tmp_path / "crash.demo"
+    program = build("libc_fault")
+    first = record(program, demo).expect(0)
+    assert first.out == run(program).expect(0).out == replay(demo).expect(0).out
+    record(program, crash, "crash").expect(139)
+    replay(crash).expect(139)
+    with open_demo(crash) as timeline:
+        leaf = timeline.seek(timeline.end)
+        pc = next(view.regs["rip"] for view in leaf.threads() if view.index == leaf.thread)
+        assert timeline.previous(timeline.end) is not None
+        leaf.drop()
+    assert pc != 0
+
+
+def test_a_demo_that_does_not_name_the_setting_is_older() -> None:
+    data = json.loads(json.dumps(Profile.from_json({"name": "x", "source": "y", "values": {}}).to_json()))
+    assert Profile.from_json(data).knobs()["locks"] == 0
+
+
+# ---------------------------------------------------------------- under GDB
+@pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+def test_one_step_over_the_instruction_in_both_directions(tmp_path: Path) -> None:
+    program, demo = programs.build("libc_random"), tmp_path / "x.demo"
+    record(program, demo, "200").expect(0)
+    show = ("x/i $pc", "rr-when")
+    out = session(
+        program,
+        *(f"rr-replay {demo}", "break random", "reverse-continue", "delete", *["stepi"] * 4),
+        *("stepi", *show, "stepi", *show, "reverse-stepi", *show, "stepi", *show, "x/3i random", "disassemble random"),
+    )
+    steps = re.findall(r"^=> 0x\w+ <(?:__)?random(?:\+(\d+))?>:\t(.*)", out, re.MULTILINE)
+    assert len(steps) == 4, out
+    assert "lock cmpxchg" in steps[0][1] and "jne" in steps[1][1], out
+    assert steps[2] == steps[0] and steps[3] == steps[1], out
+    ticks = [int(tick) for tick in re.findall(r"^tick (\d+)", out, re.MULTILINE)][1:]
+    assert ticks == [ticks[0], *[ticks[0] + 1] * 3], "shown in front of its tick"
+    assert "SIGSEGV" not in out and "(bad)" not in out and "hlt" not in out
+
+
+@pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+def test_a_function_that_is_called_in_the_past_takes_such_a_lock(tmp_path: Path) -> None:
+    program, demo = programs.build("libc_random"), tmp_path / "x.demo"
+    record(program, demo, "200").expect(0)
+    out = session(
+        program,
+        *(f"rr-replay {demo}", "break draw", "reverse-continue", "delete"),
+        *("print (long)random() >= 0", "print (long)random() >= 0", "reverse-continue"),
+    )
+    assert re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE) == ["1", "1"], out
+    assert "SIGSEGV" not in out
+
+
+@pytest.mark.needs("gdb", "gdbserver")
+def test_recorded_from_gdb_with_a_breakpoint_in_the_function(tmp_path: Path) -> None:
+    program = programs.build("libc_random")
+    out = session(
+        program,
+        *("rr-start 200", "break random", "continue", *["stepi"] * 8, r'printf "LIVE %d\n", $_thread', "x/i $pc"),
+        *("delete", "next", "next", "rr-goto start", "continue"),
+    )
+    assert re.search(r"^LIVE \d+", out, re.MULTILINE), out
+    assert "SIGSEGV" not in out and "desynchronised" not in out, out
