@@ -29,6 +29,12 @@ def state():
     return gdb.selected_thread().ptid[1], registers, tuple(pcs), int(gdb.parse_and_eval(VALUE))
 
 
+def in_linkage_table(pc):
+    """By its code, because a stripped program has no name for it: endbr64, or nothing; jmp *ADDRESS(%rip)."""
+    code = bytes(gdb.selected_inferior().read_memory(pc, 16)).removeprefix(b"\xf3\x0f\x1e\xfa").removeprefix(b"\xf2")
+    return code.startswith(b"\xff\x25")
+
+
 def do(command):
     """Whether COMMAND came to an ordinary stop, and not to an end of time."""
     stops = []
@@ -120,7 +126,7 @@ def steps(where, most, forward="stepi", back="reverse-stepi"):
             break
         forwards.append(state())
     # An operation is one step back, and with it the way to it through the linkage table.
-    forwards = [one for one in forwards if ".plt" not in gdb.execute(f"info symbol {one[1][-1]}", to_string=True)]
+    forwards = [one for one in forwards if not in_linkage_table(one[1][-1])]
     backwards = [state()]
     for _ in range(len(forwards) - 1):
         do(back)

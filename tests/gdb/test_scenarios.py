@@ -20,9 +20,9 @@ ORACLE = Path(__file__).with_name("oracle.py")
 PIE_BASE = 0x555555554000
 KINDS = {
     "pie": ("-O0",),
-    "fixed": ("-O0", "-no-pie"),
+    "fixed": ("-O0", "-no-pie", "-Wl,-z,now"),
     "optimised": ("-O2",),
-    "stripped": ("-O2", "-no-pie", "-s"),
+    "stripped": ("-O2", "-no-pie", "-s", "-Wl,-z,now"),
 }
 SCENES = {
     **dict.fromkeys(("plain", "threads", "crash", "crash_in_thread", "deadlock", "signals"), 0),
