@@ -70,11 +70,14 @@ static void report_add(enum gr_store_kind kind, uint64_t addr, uint64_t len, uin
 
 static void snapshot_take(void)
 {
+	long child = gr_pid();
 	snapshot = GR_RAW(SYS_clone, 0, 0, 0, 0, 0);
 	if (snapshot == 0) {
 		uint64_t all = ~0ULL;
 		GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
 		GR_RAW(SYS_prctl, PR_SET_PDEATHSIG, SIGKILL);
+		if (GR_RAW(SYS_getppid) != child) // it is gone already, so no signal will say so
+			GR_RAW(SYS_exit_group, 0);
 		for (;;)
 			GR_RAW(SYS_pause);
 	}
