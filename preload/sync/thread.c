@@ -86,6 +86,14 @@ static void make_done(struct gr_thread *self)
 	GR_RAW(SYS_futex, &maker, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
+// The library's lock in there is taken for the engine, whose registers are its own: no operation of the program.
+static void default_attr(struct gr_thread *self, pthread_attr_t *attr)
+{
+	self->nest++;
+	pthread_getattr_default_np(attr);
+	self->nest--;
+}
+
 static long create(struct gr_thread *self, struct gr_regs *frame, const pthread_attr_t *given)
 {
 	pthread_attr_t *attr = (pthread_attr_t *)&self->attr;
@@ -95,7 +103,7 @@ static long create(struct gr_thread *self, struct gr_regs *frame, const pthread_
 	if (given)
 		*attr = *given;
 	else
-		pthread_getattr_default_np(attr);
+		default_attr(self, attr);
 	if (brings_stack(attr))
 		gr_op(self, GR_OP_CREATE, 0);
 	else

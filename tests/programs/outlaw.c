@@ -27,7 +27,7 @@
 #include <termios.h>
 #include <unistd.h>
 
-static const char *gate; // a `syscall; ret` inside the engine
+static const char *gate; // a system call inside the engine that comes back by `pop %rcx; jmp *%rcx`
 static const char *dir;
 static char made[4096], precious[4096];
 static long outsider; // a process of the same user that is none of ours
@@ -70,7 +70,7 @@ static int find_gate(struct dl_phdr_info *info, size_t size, void *data)
 			continue;
 		const char *text = (const char *)info->dlpi_addr + ph->p_vaddr;
 		// Behind the last argument's load, or it might be bytes that only look so.
-		const char *found = memmem(text, ph->p_memsz, "\x4c\x8b\x4c\x24\x08\x0f\x05\xc3", 8);
+		const char *found = memmem(text, ph->p_memsz, "\x4c\x8b\x4c\x24\x08\x0f\x05\x59\xff\xe1", 10);
 		gate = found ? found + 5 : NULL;
 	}
 	return 0;
