@@ -20,6 +20,10 @@ SECONDS = 120.0
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Whoever runs the tests in the background (`&`, nohup) hands on signals that are ignored, to every program in them.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     config.addinivalue_line("markers", f"needs(*names): skip unless the machine has them: {', '.join(needs.NEEDS)}")
     config.addinivalue_line("markers", f"limit(seconds): fail after so long; {SECONDS:g} is the rule")
 
