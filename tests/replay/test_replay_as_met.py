@@ -139,6 +139,8 @@ def test_json_is_complete(flood: Path) -> None:
         "ticks": found["of"],
         "of": found["ticks"],
         "soft": None,
+        "children": 0,
+        "notices": [],
     }
 
 

@@ -74,10 +74,9 @@ def test_a_program_finds_its_own_setting(tsc: str, tmp_path: Path) -> None:
 
 
 def test_it_rises_as_fast_as_by_itself(tmp_path: Path) -> None:
-    # GIVEN its rate by itself, in thousands a second, and how often it went back there
-    rate, back = run(programs.build("tsc_rate")).expect(0).out.split()
-    assert back == "0"
-    # WHEN most readings are computed and not made, THEN neither shows
+    # GIVEN its rate by itself, in thousands a second; there a processor may be behind another one, and it may go back
+    rate, _ = run(programs.build("tsc_rate")).expect(0).out.split()
+    # WHEN most readings are computed and not made, THEN that does not show, and it never goes back
     first = recorded("tsc_rate", tmp_path / "a.demo")
     found, back = first.out.split()
     assert back == "0"
