@@ -149,9 +149,11 @@ static void on_trap(pid_t tid)
 		end(tid);
 	long hits = ptrace(PTRACE_PEEKUSER, tid, (void *)DEBUG_REGISTER(6), 0) & ((1 << point_count) - 1);
 	if (hits) {
+		// INVARIANT(one-signal-many-traps): a trap that comes while SIGTRAP is pending sends none of its own.
+		unsigned long with = info.si_code == SI_TIMER ? GR_TRACER_AND_TIMER : info.si_code == TRAP_TRACE ? GR_TRACER_AND_STEP : 0;
 		request(PTRACE_POKEUSER, tid, DEBUG_REGISTER(6), 0);
 		info.si_code = 6; // TRAP_PERF
-		*(unsigned long *)((char *)&info + 24) = GR_TRACER_HITS | hits;
+		*(unsigned long *)((char *)&info + 24) = GR_TRACER_HITS | with | hits;
 		request(PTRACE_SETSIGINFO, tid, 0, (unsigned long)&info);
 	}
 	request(PTRACE_CONT, tid, 0, SIGTRAP);

@@ -24,13 +24,17 @@
 
 #define EFLAGS_TF 0x100
 #define EFLAGS_RF 0x10000
+#define GR_TRAP_PERF 6  // glibc before 2.36 has no name for it
 #define PERF_FD_MIN 900 // out of the way of the program's numbers
 
 void (*gr_points_foreign)(int sig, siginfo_t *info, void *context);
 
-static int events[GR_LIVE_THREADS * GR_WATCHES];
-static uint32_t open_events, armed;
-static uint32_t opened_for[GR_LIVE_THREADS]; // by block: 1 + the index of the thread
+static struct {
+	int fd[GR_WATCHES];        // plus 1
+	uint64_t told[GR_WATCHES]; // hits that were handled
+	uint32_t of;               // 1 + the index of the thread; 0: closed
+} events[GR_LIVE_THREADS]; // by block
+static uint32_t armed, armings;
 
 struct seen {
 	uint64_t value;    // as it was after the newest hit
@@ -91,7 +95,7 @@ static void open_for(const struct gr_thread *t)
 		[GR_POINT_EXEC] = HW_BREAKPOINT_X,
 		[GR_POINT_CHANGE] = HW_BREAKPOINT_W,
 	};
-	opened_for[t->block] = t->pub.index + 1;
+	events[t->block].of = t->pub.index + 1;
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
 		struct perf_event_attr attr = {
@@ -115,15 +119,20 @@ static void open_for(const struct gr_thread *t)
 			GR_RAW(SYS_close, fd);
 			fd = high;
 		}
-		events[open_events++] = fd;
+		events[t->block].fd[i] = fd + 1;
+		events[t->block].told[i] = 0;
 	}
 }
 
 static void close_events(void)
 {
-	memset(opened_for, 0, sizeof opened_for);
-	while (open_events)
-		GR_RAW(SYS_close, events[--open_events]);
+	for (uint32_t block = 0; block < GR_LIVE_THREADS; block++) {
+		for (uint32_t i = 0; events[block].of && i < GR_WATCHES; i++)
+			if (events[block].fd[i])
+				GR_RAW(SYS_close, events[block].fd[i] - 1);
+		if (events[block].of)
+			memset(&events[block], 0, sizeof events[block]);
+	}
 }
 
 // Whoever looks at this process next may want the debug registers, or want to trace it himself. Closing a perf event takes the
@@ -141,6 +150,7 @@ static void disarm(enum gr_slot_state state)
 void gr_points_arm(void)
 {
 	close_events();
+	armings++;
 	if (gr_slot->flags & GR_SLOT_TRACE) {
 		gr_slot->trace_len = 0;
 		gr_replay.trace_tick = gr_replay.tick;
@@ -165,7 +175,7 @@ void gr_points_arm(void)
 // INVARIANT(one-event-per-point): a thread that stood in front of its first operation when the points were armed has them.
 void gr_points_born(struct gr_thread *self)
 {
-	if (!(gr_slot->flags & GR_SLOT_TRACED) && opened_for[self->block] != self->pub.index + 1)
+	if (!(gr_slot->flags & GR_SLOT_TRACED) && events[self->block].of != self->pub.index + 1)
 		open_for(self);
 }
 
@@ -306,29 +316,94 @@ static void step(struct gr_thread *self, ucontext_t *context)
 		stop(self, context);
 }
 
+// INVARIANT(one-signal-many-traps): SIGTRAP is pending once. A trap that comes while it is, be it another point's at the same
+// instruction, a step's, a timer's or a breakpoint's, sends none of its own; but the events count all of them, and the place is
+// the same. A signal that interrupts this handler leaves it what it has to tell.
+static void merged(struct gr_thread *self, ucontext_t *context)
+{
+	uint32_t now = armings;
+	if (self->pub.state == GR_T_RUNNING && gr_in_engine(context->uc_mcontext.gregs[REG_RIP]))
+		return;
+	for (uint32_t i = 0; now == armings && i < armed; i++) {
+		int fd = events[self->block].fd[i] - 1;
+		uint64_t count;
+		if (fd < 0 || GR_RAW(SYS_read, fd, &count, sizeof count) != sizeof count || events[self->block].told[i] >= count)
+			continue;
+		events[self->block].told[i] = count;
+		hit(self, i, context);
+	}
+}
+
+// Who stopped at a hit may come back with other points: what else was hit there was none of them.
+static void own(struct gr_thread *self, uint64_t data, ucontext_t *context)
+{
+	uint32_t now = armings;
+	if (!(data & GR_TRACER_HITS)) {
+		events[self->block].told[data % GR_WATCHES]++;
+		hit(self, data % GR_WATCHES, context);
+		return;
+	}
+	for (uint32_t i = 0; now == armings && i < GR_WATCHES; i++)
+		if (data & 1u << i)
+			hit(self, i, context);
+}
+
+static void foreign(int sig, const siginfo_t *info, void *context, int code, uint64_t data)
+{
+	siginfo_t other = *info;
+	other.si_code = code;
+	*(uint64_t *)((char *)&other + 24) = data;
+	gr_points_foreign(sig, &other, context);
+}
+
+// INVARIANT(one-timer-deep): a timer that comes while this handler runs waits for its end; set again at once, it would come
+// again and again until the handlers' stack is full.
+static struct { uint32_t depth; bool timer; } inside[GR_LIVE_THREADS]; // by block
+
+static void look(struct gr_thread *self, int sig, siginfo_t *info, ucontext_t *context)
+{
+	uint64_t data = *(const uint64_t *)((const char *)info + 24); // what follows si_addr; glibc before 2.36 has no name for it
+	bool perf = info->si_code == GR_TRAP_PERF, seek = perf && data == GR_POINTS_FOREIGN;
+	bool hits = perf && !seek, traced = hits && data & GR_TRACER_HITS, timer = info->si_code == SI_TIMER;
+	volatile bool *waits = &inside[self->block].timer;
+	if (timer && inside[self->block].depth) {
+		*waits = true;
+		return;
+	}
+	inside[self->block].depth++;
+	if (hits)
+		own(self, data, context);
+	merged(self, context);
+	if (info->si_code == TRAP_TRACE || (traced && data & GR_TRACER_AND_STEP)) {
+		gr_loop_stepped();
+		step(self, context);
+	}
+	if (timer || (traced && data & GR_TRACER_AND_TIMER))
+		*waits = true;
+	for (;;) { // one may come until the very last moment
+		while (inside[self->block].depth == 1 && *waits) {
+			*waits = false;
+			foreign(sig, info, context, SI_TIMER, (uint64_t)self);
+		}
+		__atomic_store_n(&inside[self->block].depth, inside[self->block].depth - 1, __ATOMIC_SEQ_CST);
+		if (inside[self->block].depth || !*waits)
+			break;
+		__atomic_store_n(&inside[self->block].depth, 1, __ATOMIC_SEQ_CST);
+	}
+	if (seek || gr_loop_merged())
+		foreign(sig, info, context, GR_TRAP_PERF, GR_POINTS_FOREIGN);
+}
+
 static void trap(int sig, siginfo_t *info, void *context)
 {
 	struct gr_thread *self = gr_self;
 	uint64_t pc = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
-	if (info->si_code == 6) { // TRAP_PERF; glibc before 2.36 has no name for what follows si_addr
-		uint64_t data = *(const uint64_t *)((const char *)info + 24);
-		if (data == GR_POINTS_FOREIGN) {
-			gr_points_foreign(sig, info, context);
-			return;
-		}
-		if (!(data & GR_TRACER_HITS))
-			hit(self, data % GR_WATCHES, context);
-		for (uint32_t i = 0; data & GR_TRACER_HITS && i < GR_WATCHES; i++)
-			if (data & 1u << i)
-				hit(self, i, context);
-	} else if (info->si_code == TRAP_TRACE) {
-		gr_loop_stepped();
-		step(self, context);
-	} else if (gr_in_engine(pc) && ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] == GR_TRACER_BYE) {
+	if (self && (info->si_code == GR_TRAP_PERF || info->si_code == SI_TIMER || info->si_code == TRAP_TRACE))
+		look(self, sig, info, context);
+	else if (gr_in_engine(pc) && ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] == GR_TRACER_BYE)
 		return; // there was no tracer any more
-	} else {
+	else
 		gr_points_foreign(sig, info, context);
-	}
 }
 
 void gr_points_init(void)

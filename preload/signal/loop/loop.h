@@ -80,6 +80,9 @@ void gr_loop_seek(struct gr_thread *self, const void *state);
 // Replaying, from SIGTRAP in the program's code: true when the thread is there.
 bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program);
 
+// From any other SIGTRAP: did a pass of the search come with it, which then sent no signal of its own?
+bool gr_loop_merged(void);
+
 // Is this the search's own int3?
 bool gr_loop_is_trap(const siginfo_t *info, const struct gr_context *at);
 

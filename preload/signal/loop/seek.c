@@ -40,6 +40,7 @@
 #define SEEK_MARK 0x200   // sig_data of our breakpoint: watch/points.c hands it on
 #define PERF_FD_MIN 900
 #define EFLAGS_TF 0x100ULL
+#define EFLAGS_RF 0x10000ULL
 
 // The thread's own time: how fast it is does not depend on what else the machine does.
 uint64_t gr_loop_time(void)
@@ -54,6 +55,7 @@ static struct {
 	struct gr_state state;
 	bool on;
 	long fd;          // plus 1; 0: no breakpoint yet
+	uint64_t told;    // how many of its hits were looked at
 	bool traps;       // it is an int3
 	bool steps;       // what that hides is being stepped over
 	uint8_t hidden;
@@ -155,6 +157,7 @@ static void open_breakpoint(struct gr_thread *self)
 	}
 	seek.fd = fd + 1;
 	seek.opened = gr_loop_time();
+	seek.told = 0;
 	seek.again = 0;
 	seek.in_front = false;
 }
@@ -344,7 +347,14 @@ static void pass_on(struct gr_context *at)
 	if (!seek.traps)
 		return;
 	seek.steps = put_int3(false);
-	at->greg[REG_EFL] |= EFLAGS_TF;
+	at->greg[REG_EFL] |= EFLAGS_TF | EFLAGS_RF; // a point here was hit in front of the int3
+}
+
+bool gr_loop_merged(void)
+{
+	uint64_t count;
+	return seek.on && seek.fd && !seek.traps && GR_RAW(SYS_read, seek.fd - 1, &count, sizeof count) == sizeof count &&
+	       count > seek.told;
 }
 
 static bool pass(struct gr_thread *self, struct gr_context *at);
@@ -367,6 +377,7 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 	bool perf = info->si_code == SIGTRAP_PERF && *(const uint64_t *)((const char *)info + 24) == SEEK_MARK;
 	if (!in_program || (!perf && !traps))
 		return false;
+	seek.told++;
 	if (pass(self, at))
 		return true;
 	pass_on(at);

@@ -19,6 +19,7 @@
 #define EFLAGS_RF 0x10000ULL
 
 static struct gr_thread *proving; // NULL: nobody
+static uint64_t stepped;          // where its newest step came to
 
 static void show(struct gr_thread *self, const struct gr_context *at)
 {
@@ -84,6 +85,7 @@ static void prove(struct gr_thread *self, struct gr_context *at)
 	self->proved_ops = self->pub.ops + 1;
 	self->proved_time = gr_loop_time();
 	proving = self;
+	stepped = at->greg[REG_RIP];
 	go_on(self, at, gr_spin_begin(self, at), NULL);
 }
 
@@ -105,11 +107,8 @@ static void find_place(struct gr_thread *self, struct gr_context *at)
 	give_way(self, at, &state, GR_PREEMPT_LOOP);
 }
 
-void gr_preempt_tick(struct gr_thread *self, struct gr_context *at)
+static void be_asked(struct gr_thread *self, struct gr_context *at, enum gr_ask ask)
 {
-	enum gr_ask ask = gr_turn_asked(self);
-	if (ask == GR_ASK_NOTHING || proving)
-		return;
 	if (!gr_context_is_program(self, at)) {
 		gr_tick_arm(self, GR_TICK_LOOK, 0); // it comes to an operation, or back
 		return;
@@ -120,11 +119,22 @@ void gr_preempt_tick(struct gr_thread *self, struct gr_context *at)
 		find_place(self, at);
 }
 
+void gr_preempt_tick(struct gr_thread *self, struct gr_context *at)
+{
+	enum gr_ask ask = gr_turn_asked(self);
+	// INVARIANT(one-signal-many-traps): a step that ends while this signal is pending sends none of its own.
+	if (proving == self && gr_context_is_program(self, at) && at->greg[REG_RIP] != stepped)
+		gr_preempt_step(self, at);
+	else if (ask != GR_ASK_NOTHING && !proving)
+		be_asked(self, at, ask);
+}
+
 bool gr_preempt_step(struct gr_thread *self, struct gr_context *at)
 {
 	struct gr_state state;
 	if (!proving || proving != self)
 		return false;
+	stepped = at->greg[REG_RIP];
 	if (gr_context_is_program(self, at) && gr_turn_asked(self))
 		go_on(self, at, gr_spin_step(self, at, &state), &state);
 	else
