@@ -56,6 +56,10 @@ def moment():
     return found[1]
 
 
+def tick():
+    return moment().partition(":")[0]
+
+
 def at_end(stop):
     return not isinstance(stop, (gdb.BreakpointEvent,)) and type(stop) is gdb.StopEvent
 
@@ -117,21 +121,33 @@ def watchpoints(most):
     same("watchpoint", forwards, backwards[::-1])
 
 
+def on_the_way_back(forwards):
+    """
+    FORWARDS, states and their ticks, without what is no step back: an operation is one, and with it the way to it
+    through the linkage table. Of a table's other entries, and of the last one seen, every step is one.
+    """
+    behind = [tick for _, tick in forwards[1:]] + [forwards[-1][1]]
+    return [
+        one
+        for (one, at), after in zip(forwards, behind, strict=True)
+        if at == after or not in_linkage_table(one[1][-1])
+    ]
+
+
 def steps(where, most, forward="stepi", back="reverse-stepi"):
     """From a moment on by single steps, and back again."""
     gdb.execute(f"rr-goto {where}", to_string=True)
-    forwards = [state()]
+    forwards = [(state(), tick())]
     for _ in range(most):
-        if "end" in str(do(forward)) or state() == forwards[-1]:
+        if "end" in str(do(forward)) or state() == forwards[-1][0]:
             break
-        forwards.append(state())
-    # An operation is one step back, and with it the way to it through the linkage table.
-    forwards = [one for one in forwards if not in_linkage_table(one[1][-1])]
+        forwards.append((state(), tick()))
+    expected = on_the_way_back(forwards)
     backwards = [state()]
-    for _ in range(len(forwards) - 1):
+    for _ in range(len(expected) - 1):
         do(back)
         backwards.append(state())
-    same(f"{forward} from {where}", forwards, backwards[::-1])
+    same(f"{forward} from {where}", expected, backwards[::-1])
 
 
 def wander(seed, most):
