@@ -143,12 +143,31 @@ static bool acts_on_replay(struct gr_thread *self, enum gr_cancel_at at)
 	return true;
 }
 
+// A loop of tests is in the engine nearly all the time, where nobody is stopped (signal/preempt): who is asked to give way
+// does so here. INVARIANT(stopped-before-others): see there.
+static void give_way(struct gr_thread *self)
+{
+	struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = GR_CANCEL_GIVES, .object = self->tested}, on = {.kind = GR_OP_RESUME};
+	if (gr_mode == GR_MODE_RECORD && gr_turn_asked(self)) {
+		gr_log(self, &ev);
+		gr_turn_step(self, true);
+		self->pub.op = GR_OP_RESUME;
+		gr_log(self, &on);
+	} else if (gr_mode != GR_MODE_RECORD && acts_on_replay(self, GR_CANCEL_GIVES)) {
+		self->pub.op = GR_OP_RESUME;
+		if (self->left) // else the recording ended before it went on
+			gr_gate_next(self, GR_OP_RESUME, 0, 0, &on);
+	}
+}
+
 bool gr_cancel_acts(struct gr_thread *self, enum gr_cancel_at at, bool point)
 {
 	if (self->tested_ops != self->pub.ops)
 		self->tested = 0;
 	self->tested_ops = self->pub.ops;
 	self->tested += at == GR_CANCEL_TEST;
+	if (at == GR_CANCEL_TEST)
+		give_way(self);
 	if (self->cancel == 2 || is_set(self, disabled) || (!point && !is_set(self, asynchronous)))
 		return false;
 	if (gr_mode == GR_MODE_RECORD) {

@@ -14,6 +14,7 @@ enum gr_cancel_at {
 	GR_CANCEL_BEFORE, // nothing was done yet
 	GR_CANCEL_BEHIND, // what was waited for was given up
 	GR_CANCEL_TEST,   // pthread_testcancel
+	GR_CANCEL_GIVES,  // there, too: no cancellation, but the place where it gave way to others
 };
 
 // In the constructor.

@@ -27,6 +27,7 @@ SPINS = ("spin", "pause", "call", "exchange", "backoff", "store")
 LOOPS = ("memory", "register", "vector", "growing", "work", "nested", "repeat")
 """Each pass is another one: the numbers that are printed tell them apart."""
 SPIN, LOOP = 0, 1
+GIVES = 3  # GR_CANCEL_GIVES of preload/replay/cancel.h
 LIMIT = 300.0
 """A second of computing is many where the machine is busy."""
 RUNS = int(os.environ.get("GDBRR_PREEMPT_RUNS", "1"))
@@ -62,6 +63,19 @@ def test_a_spin_is_proved_and_gives_way(how: str, order: str, tmp_path: Path) ->
         assert set(stops(demo)) == {SPIN} or (order == "pct" and not stops(demo))
         for _ in range(2):
             assert replay(demo).expect(0).out == first.out
+
+
+@pytest.mark.parametrize("order", ["random", "pct"])
+def test_a_loop_of_tests_for_cancellation_gives_way_at_one(order: str, tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    seed = {"random": "1", "pct": "2"}[order]
+    program = programs.build("sync_cancel_test")
+    first = gdbrr("record", "--order", order, "--seed", seed, "-o", demo, "--", program, limit=LIMIT).expect(0)
+    with Demo.open(demo) as source:
+        events = list(source.events())
+    assert any(e.kind == lib.GR_OP_CANCELED and e.flags == GIVES for e in events)
+    for _ in range(2):
+        assert replay(demo).expect(0).out == first.out
 
 
 def loop(how: str, order: str, demo: Path) -> None:
