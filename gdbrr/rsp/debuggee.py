@@ -30,6 +30,7 @@ Wait = Callable[[Upstream], Stop]
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _SYSCALL = b"\x0f\x05"
 _JUMP = b"\xe9"
+_LONGEST_CALL = 8
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
 _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
@@ -113,19 +114,13 @@ class Debuggee(Attached):
         everybody = b"vCont;" + resume_verb("c", None, signals)
         landing, whole = self._operation_end(step)
         if whole:
-            return self._run_to(step, landing, everybody, held, fence)
+            stop = self._run_to(step, landing, everybody, held, fence)
+            return self._out_of_engine(step, stop, held, fence) if landing and self.leaf else stop
         before = self._pc(step)
+        if self.leaf is not None and self._in_engine(before):
+            return self._out_of_engine(step, Stop(SIGNAL_TRAP, step), held, fence)
         first_bytes = self.upstream.memory(before, 1)
-        self._release(held)
-        stop = self.resume(plain)
-        while self._is_engines_timer(stop):
-            # Its handler runs to its end, in that thread alone; then the step is made.
-            only = b"vCont;C%02x:%x" % (stop.signal, stop.tid)
-            passed = self._run_to(stop.tid, self._real_pc(stop), only, held, fence)
-            if passed.ended or passed.tid != stop.tid or passed.signal != SIGNAL_TRAP or passed.reasons:
-                return passed
-            self._release(held)
-            stop = self.resume(plain)
+        stop = self._stepped(plain, held, fence)
         if stop.ended or self._reached_end(stop):
             return stop
         if (length := self._at_door(stop)) is not None:
@@ -134,6 +129,43 @@ class Debuggee(Attached):
         if self.leaf is not None and self._entered_engine(stop, step):
             return self._run_to(step, self._way_back(step, before, first_bytes), b"vCont;c", held, fence)
         return stop
+
+    def _stepped(self, words: bytes, held: set[Held], fence: Fence | None) -> Stop:
+        """One step by WORDS, that of the program: for the engine's timer its handler runs to its end, in that thread
+        alone, and then the step is made."""
+        self._release(held)
+        stop = self.resume(words)
+        while self._is_engines_timer(stop):
+            only = b"vCont;C%02x:%x" % (stop.signal, stop.tid)
+            passed = self._run_to(stop.tid, self._real_pc(stop), only, held, fence)
+            if passed.ended or passed.tid != stop.tid or passed.signal != SIGNAL_TRAP or passed.reasons:
+                return passed
+            self._release(held)
+            stop = self.resume(words)
+        return stop
+
+    def _out_of_engine(self, tid: int, stop: Stop, held: set[Held], fence: Fence | None) -> Stop:
+        """From STOP on until thread TID is in the program's code again: an operation that the engine itself calls, as
+        the allocator does for memory, leads back into the engine.
+
+        Only at its first instruction is the place to go back to on the stack: elsewhere a breakpoint there would be
+        written into whatever the engine keeps, so frame by frame is stepped through, and calls are run through.
+        """
+        while self._landed(tid, stop) and self._in_engine(pc := self._real_pc(stop)):
+            stop = self._stepped(b"vCont;" + resume_verb("s", tid, ()), held, fence)
+            if not self._landed(tid, stop):
+                break
+            stack = int.from_bytes(bytes.fromhex(self.upstream.register(tid, RSP).decode()), "little")
+            back = int.from_bytes(self.upstream.memory(stack, 8), "little")
+            if pc < back <= pc + _LONGEST_CALL and not pc < self._real_pc(stop) <= pc + _LONGEST_CALL:
+                stop = self._run_to(tid, back, b"vCont;c", held, fence)
+        return stop
+
+    def _landed(self, tid: int, stop: Stop) -> bool:
+        """Whether a step of thread TID came to STOP, and nothing else happened."""
+        if stop.ended or stop.tid != tid or stop.signal != SIGNAL_TRAP or stop.reasons:
+            return False
+        return not self._reached_end(stop)
 
     def materialise(self) -> None:
         """A leaf trapped inside a segment becomes one stopped there: out of the engine's trap handler, on to the

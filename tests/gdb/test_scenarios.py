@@ -92,6 +92,19 @@ def test_random_commands_show_every_moment_as_it_was(scene: str, tmp_path: Path)
     assert re.search(rf"^ORACLE: wandered {steps} steps", out, re.MULTILINE), out
 
 
+def test_an_operation_inside_the_allocator_is_one_step(tmp_path: Path) -> None:
+    case, demo = built("cxx", "pie"), tmp_path / "x.demo"
+    recorded(case, "cxx", demo)
+    found = re.findall(r"^ *(\d+) +[1-9]\d* +heap\b", gdbrr("events", demo).out, re.MULTILINE)
+    # Of several with nothing of the program between them, which are one step, the way back shows the last.
+    ticks = [tick for tick in found if str(int(tick) + 1) not in found]
+    assert ticks
+    # The allocator calls it, not the program: with the first step one is back in the program, which goes on as it did.
+    out = played(case, demo, *(f"steps({tick}, 8)" for tick in ticks))
+    same = re.findall(r"^ORACLE: stepi from (\d+): [5-9] stops are the same$", out, re.MULTILINE)
+    assert same == ticks, out
+
+
 def test_two_gdbs_on_one_demo(tmp_path: Path) -> None:
     case, demo = built("threads", "pie"), tmp_path / "x.demo"
     recorded(case, "threads", demo)
