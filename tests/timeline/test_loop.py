@@ -16,6 +16,7 @@ from .test_history import ENGINES
 pytestmark = pytest.mark.needs("perf_breakpoints")
 
 
+@pytest.mark.limit(300)
 @pytest.mark.parametrize("points", ENGINES)
 def test_hits_in_a_loop_whose_signal_is_looked_for(points: str, tmp_path: Path) -> None:
     """INVARIANT(taken-back): what is hit while the search goes too far never was."""
