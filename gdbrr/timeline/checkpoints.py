@@ -56,6 +56,8 @@ class Checkpoints:
         began = time.monotonic()
         if self._thinned and began - self._left < _SPACING * self._cost:
             return
+        if self._pinned and len(self._kept) >= self._most + _SPARE:
+            return  # a search that runs ahead of everybody: what it goes back over is replayed from farther away
         try:
             self._keep(self._skeleton.freeze())
         except NoProcess:
