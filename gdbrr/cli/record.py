@@ -11,6 +11,7 @@ import os
 import signal
 import stat
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,12 +20,25 @@ from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
     from gdbrr.demo.pack import Summary
-    from gdbrr.launch.record import Request
+    from gdbrr.launch.record import Ending, Request
 
 DIGEST = 64
 
 _CLEAR = "\r\033[K"
-_TAKES_A_WORD = ("-o", "--output", "-p", "--profile", "--set", "--order", "--order-log", "--seed", "--runs", "--until")
+_TAKES_A_WORD = (
+    "-o",
+    "--output",
+    "-p",
+    "--profile",
+    "--set",
+    "--order",
+    "--order-log",
+    "--seed",
+    "--runs",
+    "--until",
+    "--save-on",
+    "--junit",
+)
 
 EPILOG = """\
 examples:
@@ -34,6 +48,7 @@ examples:
   gdbrr record --order random ./server         one thread at a time, who comes next is drawn: races replay, too
   gdbrr record --order auto --verify ./server  parallel or serial, guessed from the program; replayed at once
   gdbrr record --digest=100 ./parser           each replay compares registers and memory, too
+  gdbrr record --save-on crash -o t.demo ./t   in CI: keeps a demo of crashes only, and ends with one line for scripts
   gdbrr record --runs 500 --until crash ./app  in order pct, seed after seed, until a run crashes: that one is kept
 
 --digest looks at all memory behind every N-th operation, while the program has one thread: while others run, memory
@@ -44,6 +59,14 @@ input, and keeps the demo of the first that fails. FAILURE is one of: failure (d
 by a signal), exit=N, exit!=N, signal, signal=N, crash, hang (nothing happens for 2 seconds; hang:SECONDS), output:REGEX
 (standard output or error match). Several --until: any of them. Shown is what the kept run printed; the exit status is 0
 when a demo was kept and 1 when no run failed. Ctrl-C ends it without one.
+
+--save-on is for tests and CI: the demo is kept only where the run ended so (failure: exit status not 0, or any signal;
+crash: SIGSEGV, SIGABRT and the like), else nothing is left behind. What hinders the recording does not hinder the
+program: where nothing can be recorded it says why and runs it without, and a full log lets it go on. The last line on
+standard error then is for scripts, with these keys in this order:
+  gdbrr: result=crashed signal=SIGSEGV demo=/tmp/x.demo replay='gdbrr replay /tmp/x.demo'
+  gdbrr: result=passed status=0 demo=none              (stopped: gdbrr had to end it; recorded=no: see above)
+--junit FILE writes the same as a JUnit report, in which the demo is an attachment.
 
 Else the exit status is the program's own, 128+N when signal N ended it; 127 when there is no such program, 126
 when it cannot be executed. Ctrl-C and the like go to the program; SIGTERM and SIGHUP are handed on to it.
@@ -72,6 +95,13 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         const=str(DIGEST),
         help=f"keep a digest of registers and memory behind every N-th operation (--digest=N; default {DIGEST})",
     )
+    parser.add_argument(
+        "--save-on",
+        metavar="WHEN",
+        choices=("always", "failure", "crash", "never"),
+        help="keep the demo only then: failure, crash, always (default) or never; and never be in the program's way",
+    )
+    parser.add_argument("--junit", metavar="FILE", type=Path, help="write how it went as a JUnit report")
     parser.add_argument("--runs", metavar="N", help="record up to N times and keep the first run that fails")
     parser.add_argument(
         "--until",
@@ -144,30 +174,100 @@ def main(args: argparse.Namespace) -> int:
     if args.runs is not None and not args.order:
         args.order = "pct"
     profile = profiles.resolve(args.profile, Path(program), sets_of(args))
-    demo = args.output or record.free_name(program, Path())
     if args.output:
-        check_output(demo)
+        check_output(args.output)
     if args.runs is not None:
+        if args.save_on or args.junit:
+            raise GdbrrError("--runs keeps the run that fails anyway", "leave --save-on and --junit out", EXIT_USAGE)
+        demo = args.output or record.free_name(program, Path())
         return try_seeds(args, record.Request(argv, env, cwd, profile, engine.find()), demo)
     if args.until:
         raise GdbrrError("--until belongs to --runs", "say how often: --runs 100", EXIT_USAGE)
-    ending = record.run(record.Request(argv, env, cwd, profile, engine.find()), demo)
-    if ending.panic and ending.panic.refused:
-        raise record.refusal(ending.panic)
+    if args.save_on:
+        profile = profile.unless_set("limits.when_full", "go_on", "--save-on")
+    request = record.Request(argv, env, cwd, profile, engine.find())
+    return as_a_test(args, request) if args.save_on or args.junit else alone(args, request)
+
+
+def once(args: argparse.Namespace, request: Request) -> Ending:
+    """One recording; where no name was asked for, the next one that nobody else is writing to."""
+    from gdbrr.launch import record
+    from gdbrr.launch.ends import errors, keep
+
+    rule = keep.RULES[args.save_on or "always"]
+    while True:
+        demo = args.output or record.free_name(request.program()[1], Path())
+        try:
+            return record.run(request, demo, lambda code: rule(keep.result_of(code)))
+        except errors.InTheWay:
+            if args.output:
+                raise
+
+
+def alone(args: argparse.Namespace, request: Request) -> int:
+    ending = once(args, request)
     if ending.panic:
-        for note in ending.summary.notes if ending.summary else ():
-            tell(f"gdbrr: {printable(note)}")
-        what = f"the recording ended early: {ending.panic.text}; what was recorded up to there is in {ending.demo}"
-        way_out = "raise limits.log in the profile, or make room; limits.when_full=go_on lets the program go on"
-        raise GdbrrError(what, ending.panic.hint or way_out)
-    assert ending.demo
-    assert ending.summary
-    tell(line(ending.demo, ending.summary))
-    for note in ending.summary.notes:
+        raise early_end(ending)
+    tell_about(ending, args.verify)
+    return verify(ending.demo, ending.status) if args.verify and ending.demo else ending.status
+
+
+def early_end(ending: Ending) -> GdbrrError:
+    """The engine ended the program; what is known about it otherwise has been said."""
+    from gdbrr.launch.ends import errors
+
+    assert ending.panic
+    if ending.panic.refused:
+        return errors.refusal(ending.panic)
+    for note in ending.summary.notes if ending.summary else ():
+        tell(f"gdbrr: {printable(note)}")
+    where = f"; what was recorded up to there is in {ending.demo}" if ending.demo else ""
+    way_out = "raise limits.log in the profile, or make room; limits.when_full=go_on lets the program go on"
+    return GdbrrError(f"the recording ended early: {ending.panic.text}{where}", ending.panic.hint or way_out)
+
+
+def tell_about(ending: Ending, verified_next: bool) -> None:
+    if ending.demo and ending.summary:
+        tell(line(ending.demo, ending.summary))
+    for note in ending.summary.notes if ending.summary else ():
         tell(f"gdbrr: {printable(note)}")
     if ending.guess:
-        tell(f"gdbrr: {printable(ending.guess)}" + ("" if args.verify else "; unverified until it was replayed once"))
-    return verify(ending.demo, ending.status) if args.verify else ending.status
+        tell(f"gdbrr: {printable(ending.guess)}" + ("" if verified_next else "; unverified until it was replayed once"))
+
+
+def as_a_test(args: argparse.Namespace, request: Request) -> int:
+    """With --save-on or --junit: whatever becomes of the demo, the program runs, and its status is ours."""
+    from gdbrr.launch.ends import alone as unrecorded
+    from gdbrr.launch.ends import errors
+    from gdbrr.report import ci
+
+    began = time.monotonic()
+    run = ci.Run(request.argv)
+    try:
+        ending = once(args, request)
+        run = run._replace(code=ending.code, demo=ending.demo)
+        if ending.panic:
+            run = run._replace(problem=str(early_end(ending)), stopped=True)
+        else:
+            tell_about(ending, args.verify)
+    except errors.Kept as kept:
+        run = run._replace(code=kept.code, problem=str(kept))
+    except errors.NotBegun as error:
+        tell(f"gdbrr: not recorded: {printable(str(error))}. It runs without that")
+        run = run._replace(code=unrecorded.run(request), problem=f"not recorded: {error}", recorded=False)
+    run = run._replace(seconds=time.monotonic() - began)
+    if run.recorded and run.problem:
+        tell(f"gdbrr: {printable(run.problem)}")
+    status = verify(run.demo, run.status) if args.verify and run.demo and not run.problem else run.status
+    if args.junit:
+        try:
+            ci.write_junit(run, args.junit)
+        except GdbrrError as error:
+            tell(f"gdbrr: {error}")
+    if run.demo:
+        tell(ci.attachment(run.demo))
+    tell(ci.line(run))
+    return status
 
 
 def verify(demo: Path, status: int) -> int:

@@ -84,6 +84,12 @@ class Profile(NamedTuple):
         """This profile, with the order that was guessed."""
         return self._replace(values={**self.values, "order": Value(order, GUESSED + why)})
 
+    def unless_set(self, key: str, value: schema.Scalar, origin: str) -> Profile:
+        """This profile, with another value where nobody chose one."""
+        if self.values[key].origin != "default":
+            return self
+        return self._replace(values={**self.values, key: Value(value, origin)})
+
     @property
     def guessed(self) -> str:
         """Why the order was guessed as it is; empty where somebody chose it."""

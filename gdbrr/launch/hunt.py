@@ -22,6 +22,7 @@ from gdbrr.config import schema
 from gdbrr.config.profiles import SEEDED, Profile, Value
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 from gdbrr.launch import record
+from gdbrr.launch.ends import errors, keep
 from gdbrr.launch.signals import terminal_signals
 
 if TYPE_CHECKING:
@@ -33,7 +34,6 @@ PATIENCE = 2.0
 """Seconds that a run gets to end after SIGTERM."""
 _LOOK = 0.1
 _MOST_OUTPUT = 1 << 24
-_CRASHES = {signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGABRT, signal.SIGTRAP, signal.SIGSYS}
 _WAY_OUT = "FAILURE is failure, exit=N, exit!=N, signal, signal=N, crash, hang, hang:SECONDS or output:REGEX"
 
 
@@ -64,15 +64,8 @@ class Until:
         return next(filter(None, (test(run) for test in self.tests)), "")
 
 
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
-
-
 def _ended(run: Run) -> str:
-    return f"killed by {_name(run.ended_by)}" if run.ended_by else f"exit status {run.status}"
+    return f"killed by {keep.signal_name(run.ended_by)}" if run.ended_by else f"exit status {run.status}"
 
 
 def _parse(word: str) -> Callable[[Run], str]:
@@ -88,7 +81,7 @@ def _parse(word: str) -> Callable[[Run], str]:
     if kind == "signal" and mark == "=" and number > 0:
         return lambda run: _ended(run) if run.ended_by == number else ""
     if word == "crash":
-        return lambda run: _ended(run) if run.ended_by in _CRASHES else ""
+        return lambda run: _ended(run) if run.ended_by in keep.CRASHES else ""
     if kind == "output" and mark == ":" and rest:
         try:
             wanted = re.compile(os.fsencode(rest), re.MULTILINE)
@@ -176,7 +169,7 @@ class Hunt:
             with open(os.devnull, "rb") as nothing, _pipe() as (ours, theirs):
                 run = self._run(recording, nothing.fileno(), ours, theirs)
             if recording.panic and recording.panic.refused:
-                raise record.refusal(recording.panic)
+                raise errors.refusal(recording.panic)
             recording.check_started(run.status)
             why = self.until.why(run)
             if recording.panic or recording.closed:

@@ -18,7 +18,8 @@ from gdbrr.abi import lib
 from gdbrr.config.profiles import Value
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch.record import Recording, Request, refusal
+from gdbrr.launch.ends.errors import refusal
+from gdbrr.launch.record import Recording, Request
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile

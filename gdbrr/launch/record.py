@@ -15,19 +15,19 @@ import select
 import shlex
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gdbrr
 from gdbrr import abi
 from gdbrr.abi import lib
-from gdbrr.config import tables
 from gdbrr.ctl.ahead import Ahead
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, inputs, scratch, spawn
+from gdbrr.launch.ends.errors import InTheWay, Kept, NotBegun, before_it_runs, refusal
 from gdbrr.launch.signals import terminal_signals
 
 if TYPE_CHECKING:
@@ -35,15 +35,10 @@ if TYPE_CHECKING:
     from gdbrr.demo.pack import Summary
 
 SUFFIX = ".recording"
-LIMITS = "docs/limits.md says what can be recorded"
 _FIRST_LOOK = 0.001
 _SLOWEST_LOOK = 0.5
 _SLOWEST_PAUSE = 0.1
 """Between two looks at how far the log has come, which cost less."""
-
-
-class Kept(GdbrrError):
-    """No demo could be made; what was recorded is kept in its directory."""
 
 
 class Request(NamedTuple):
@@ -63,13 +58,19 @@ class Request(NamedTuple):
 class Ending(NamedTuple):
     """How a run ended, and what it left."""
 
-    status: int
-    """As a shell shows it."""
+    code: int
+    """The exit status, or -N for signal N."""
     demo: Path | None
+    """None where none was wanted."""
     summary: Summary | None
     panic: Panic | None
     guess: str = ""
     """The order that was chosen for the program, and why."""
+
+    @property
+    def status(self) -> int:
+        """As a shell shows it."""
+        return self.code if self.code >= 0 else 128 - self.code
 
 
 def free_name(program: str, directory: Path) -> Path:
@@ -77,7 +78,7 @@ def free_name(program: str, directory: Path) -> Path:
     number = 1
     while True:
         path = directory / f"{Path(program).name}-{number}.demo"
-        if not path.exists() and not recording_of(path).exists():
+        if not recording_of(path).exists() and not path.exists():  # in this order: the one becomes the other
             return path
         number += 1
 
@@ -92,7 +93,7 @@ def _pack(directory: Path, demo: Path, knobs: dict[str, int]) -> Summary:
     try:
         return pack.pack(directory, demo, keep=True, epoch_ticks=knobs["epoch_ticks"], epoch_bytes=knobs["epoch_bytes"])
     except GdbrrError as error:
-        raise GdbrrError(f"{error.message}; the recording is kept in {directory}", error.hint) from None
+        raise Kept(f"{error.message}; the recording is kept in {directory}", error.hint) from None
 
 
 class Recording:
@@ -111,7 +112,7 @@ class Recording:
         try:
             directory.mkdir(mode=0o700)
         except FileExistsError:
-            raise GdbrrError(
+            raise InTheWay(
                 f"{directory} is in the way",
                 "it is an unfinished recording: gdbrr recover makes a demo of it; or choose another -o",
             ) from None
@@ -285,22 +286,6 @@ def _decided(request: Request, program: str) -> Profile:
     return profile.with_seed()
 
 
-def refusal(panic: Panic) -> GdbrrError:
-    """What the engine refused, in words: here while recording, and of a replay what its report says."""
-    if panic.got_op != lib.GR_OP_SYS_START:
-        return GdbrrError(f"this cannot be recorded: {panic.text}", panic.hint or LIMITS)
-    call = tables.syscall_by_nr().get(panic.got_nr)
-    if call is None:
-        return GdbrrError(
-            f"the program makes system call {panic.got_nr}, which gdbrr does not know",
-            "use a newer gdbrr, or an older kernel: programs that try a new call have another way",
-        )
-    for row in tables.refusals():
-        if row.name == call.name:
-            return GdbrrError(f"the program calls {call.name}, which cannot be recorded: {row.reason}", row.way_out)
-    return GdbrrError(f"the program calls {call.name} in a way that cannot be recorded yet", LIMITS)
-
-
 def fill_profile(page: abi.Ctl, profile: Profile) -> None:
     """What the profile decides, in the form the engine reads."""
     sys_action, class_action = profile.actions()
@@ -318,33 +303,45 @@ def _limit_names() -> list[str]:
     return sorted(name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE")
 
 
-def run(request: Request, demo: Path) -> Ending:
-    """Record the program on this terminal as if alone, and pack the demo."""
-    recording = Recording(request, recording_of(demo))
+def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda code: True) -> Ending:
+    """Record the program on this terminal as if alone, and pack the demo if it is WANTED for how the program ended."""
+    with before_it_runs():
+        recording = Recording(request, recording_of(demo))
     try:
         with terminal_signals(recording.signalled) as wake:
             recording.inherit_signals()
-            recording.start()
+            with before_it_runs():
+                recording.start()
             for number in recording.early:
                 recording.hand_on(number)
-            status = recording.end(_await_end(recording, wake))
-            panic = recording.panic
-            if not (panic and panic.refused):
-                recording.check_started(status)
-    except Kept:
+            ended = _await_end(recording, wake)
+        code = os.waitstatus_to_exitcode(ended)
+        status = recording.end(ended)
+        panic = recording.panic
+        if panic and panic.refused and not recording.page.c.started:
+            why = refusal(panic)
+            raise NotBegun(why.message, why.hint)
+        if not (panic and panic.refused):
+            recording.check_started(status)
+    except Kept as kept:
+        kept.code = code
         raise
     except BaseException:
         recording.remove()
         raise
-    if panic and panic.refused:
+    if (panic and panic.refused) or not wanted(code):
         recording.remove()
-        return Ending(status, None, None, panic)
+        return Ending(code, None, None, panic)
     # From here on the directory stays when something fails: it holds the whole run.
-    summary = recording.pack(demo)
+    try:
+        summary = recording.pack(demo)
+    except Kept as kept:
+        kept.code = code
+        raise
     recording.remove()
     profile = recording.request.profile
     guess = f"order {profile.values['order'].value}, because {profile.guessed}" if profile.guessed else ""
-    return Ending(status, demo, summary, panic, guess)
+    return Ending(code, demo, summary, panic, guess)
 
 
 def _await_end(recording: Recording, wake: int) -> int:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, NamedTuple
 from gdbrr.abi import lib
 from gdbrr.config import tables
 from gdbrr.config.profiles import Profile
-from gdbrr.launch import host, inputs, record
+from gdbrr.launch import host, inputs
+from gdbrr.launch.ends import errors
 
 if TYPE_CHECKING:
     from gdbrr.demo.events import Event
@@ -164,7 +165,7 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
         yield Cause("a fault of gdbrr", "report it, with the demo if you can")
         return
     if panic and panic.refused:
-        yield Cause("the program used something that gdbrr does not support", record.refusal(panic).hint)
+        yield Cause("the program used something that gdbrr does not support", errors.refusal(panic).hint)
     others = [path for path, _, _ in differing_objects(demo)]
     engine = [row["path"] for row in _engine(demo)]
     if set(others) - set(engine):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdbrr.abi import OPS
 from gdbrr.config import tables
-from gdbrr.launch import record
+from gdbrr.launch.ends import errors
 from gdbrr.report import causes
 from gdbrr.report.evidence import ROWS, Evidence, where
 from gdbrr.report.rows import HEADER, as_line
@@ -98,7 +98,7 @@ def problem(demo: Demo, outcome: Outcome) -> str:
     """What went wrong, as the end of a sentence."""
     panic, soft = outcome.panic, outcome.soft
     if panic:
-        return record.refusal(panic).message if panic.refused else panic.text
+        return errors.refusal(panic).message if panic.refused else panic.text
     if outcome.problem:
         return outcome.problem
     if not soft:

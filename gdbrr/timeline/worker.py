@@ -17,7 +17,7 @@ from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, PointHit, ProcessE
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
-from gdbrr.launch import record
+from gdbrr.launch.ends import errors
 from gdbrr.launch.replay import end_process
 from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline import tracer
@@ -47,7 +47,7 @@ class NoRegister(GdbrrError):
 def failure(panic: Panic) -> GdbrrError:
     """The error that a panic in a replay is."""
     if panic.refused and panic.got_op:
-        return record.refusal(panic)
+        return errors.refusal(panic)
     if panic.refused and panic.text.endswith(_NEEDED):
         return NoRegister(f"this machine refuses {panic.text}", "gdbrr doctor says how to allow it")
     if panic.refused and panic.text.startswith(_MORE):
