@@ -88,7 +88,7 @@ void gr_ckpt_freeze(struct gr_thread *self, uint32_t number)
 {
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		struct gr_thread *t = gr_thread_block(i);
-		if (t != self && t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+		if (t != self && gr_thread_lives(t))
 			gr_park_await(t);
 	}
 	if (GR_PARK_SAVE(self)) { // a woken copy

@@ -25,11 +25,6 @@ static uint32_t expected, arrived;
 #define THREAD_FLAGS \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID)
 
-static bool is_live(const struct gr_thread *t)
-{
-	return t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED;
-}
-
 // ---------------------------------------------------------------- the loader's locks
 // They are recursive mutexes, taken by the library's own functions, and hold the kernel's id of their owner: on replay that
 // of this process's thread, which in a copy has another one.
@@ -50,16 +45,6 @@ void gr_wake_init(void)
 	}
 }
 
-static struct gr_thread *by_tid(uint32_t tid)
-{
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
-		struct gr_thread *t = gr_thread_block(i);
-		if (is_live(t) && t->pub.tid == tid)
-			return t;
-	}
-	return NULL;
-}
-
 // INVARIANT(collect-then-write): old ids and new ones may overlap, so owners are found before any thread has a new one.
 static void collect_owners(void)
 {
@@ -68,7 +53,7 @@ static void collect_owners(void)
 		struct __pthread_mutex_s *m = (struct __pthread_mutex_s *)at;
 		if (m->__lock < 1 || m->__lock > 2 || !m->__count || m->__kind != PTHREAD_MUTEX_RECURSIVE_NP)
 			continue;
-		struct gr_thread *t = m->__owner > 0 ? by_tid(m->__owner) : NULL;
+		struct gr_thread *t = m->__owner > 0 ? gr_thread_by_tid(m->__owner) : NULL;
 		if (!t || held_count == HELD_MAX)
 			continue;
 		held[held_count].owner = &m->__owner;
@@ -89,7 +74,7 @@ _Noreturn void gr_wake(void)
 	collect_owners();
 	expected = arrived = 0;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++)
-		expected += is_live(gr_thread_block(i));
+		expected += gr_thread_lives(gr_thread_block(i));
 	bool leader = gr_thread_by_index(0);
 	expected += !leader; // the task itself, which writes owners to the end
 	// In the order of their numbers, so that kernel ids rise as in the recording.

@@ -66,7 +66,7 @@ struct gr_thread *gr_thread_by_index(uint32_t index)
 {
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		struct gr_thread *t = gr_thread_block((index + i) % GR_LIVE_THREADS);
-		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED && t->pub.index == index)
+		if (gr_thread_lives(t) && t->pub.index == index)
 			return t;
 	}
 	return NULL;
@@ -76,24 +76,34 @@ struct gr_thread *gr_thread_by_descriptor(uint64_t descriptor)
 {
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		struct gr_thread *t = gr_thread_block(i);
-		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
-		if (state != GR_T_FREE && state != GR_T_EXITED && t->fs_base == descriptor)
+		if (gr_thread_lives(t) && t->fs_base == descriptor)
 			return t;
 	}
 	return NULL;
 }
 
+struct gr_thread *gr_thread_by_tid(uint32_t tid)
+{
+	struct gr_thread *t;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
+		if (gr_thread_lives(t) && t->pub.tid == tid)
+			return t;
+	return NULL;
+}
+
+bool gr_thread_is_alone(const struct gr_thread *self)
+{
+	const struct gr_thread *t;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
+		if (t != self && gr_thread_lives(t))
+			return false;
+	return true;
+}
+
 uint32_t gr_thread_recorded(uint32_t tid)
 {
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
-		const struct gr_thread *t = gr_thread_block(i);
-		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
-		if (state == GR_T_FREE && t->pub.tid == 0)
-			return tid; // blocks are taken in order; nobody was ever here
-		if (state != GR_T_FREE && state != GR_T_EXITED && t->pub.tid == tid)
-			return t->pub.recorded_tid;
-	}
-	return tid;
+	const struct gr_thread *t = gr_thread_by_tid(tid);
+	return t ? t->pub.recorded_tid : tid;
 }
 
 void gr_thread_release(struct gr_thread *t)

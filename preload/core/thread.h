@@ -14,6 +14,9 @@
 // Callee-saved registers, stack and resume address of a parked thread.
 struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
 
+// As deep below a stack pointer as the engine's own signal frames may ever reach: what stands there is dead.
+#define GR_DEAD_STACK 0x40000
+
 #define GR_ONCE_DEPTH 16
 struct gr_onces { uint64_t object[GR_ONCE_DEPTH]; };
 struct gr_attr { uint64_t word[7]; }; // a pthread_attr_t
@@ -83,7 +86,24 @@ struct gr_thread *gr_thread_alloc(uint32_t index);
 // The one whose library descriptor (FS base) this is; NULL when it has ended.
 struct gr_thread *gr_thread_by_descriptor(uint64_t descriptor);
 struct gr_thread *gr_thread_by_index(uint32_t index);
+struct gr_thread *gr_thread_by_tid(uint32_t tid);
 struct gr_thread *gr_thread_block(uint32_t block);
+
+// Born, and not gone through its end.
+static inline bool gr_thread_lives(const struct gr_thread *t)
+{
+	uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
+	return state != GR_T_FREE && state != GR_T_EXITED;
+}
+
+// Blocks are taken in order: nobody was ever here, nor behind it.
+static inline bool gr_thread_untouched(const struct gr_thread *t)
+{
+	return __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE) == GR_T_FREE && t->pub.tid == 0;
+}
+
+// Does nobody else live?
+bool gr_thread_is_alone(const struct gr_thread *self);
 
 // A kernel id as the recording had it: threads of a replay have others, and the C library hands them around.
 uint32_t gr_thread_recorded(uint32_t tid);

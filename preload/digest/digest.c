@@ -160,17 +160,6 @@ static size_t take(struct gr_thread *self, const struct gr_regs *regs, uint32_t 
 }
 
 // ---------------------------------------------------------------- behind an operation
-static bool is_alone(const struct gr_thread *self)
-{
-	for (uint32_t i = 0; i < gr_ctl->threads && i < GR_LIVE_THREADS; i++) {
-		const struct gr_thread *t = gr_thread_block(i);
-		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
-		if (t != self && state != GR_T_FREE && state != GR_T_EXITED)
-			return false;
-	}
-	return true;
-}
-
 static size_t take_here(struct gr_thread *self, const struct gr_regs *frame, bool call)
 {
 	uint64_t hash = call ? hash_vectors() : 0;
@@ -185,7 +174,7 @@ static size_t take_here(struct gr_thread *self, const struct gr_regs *frame, boo
 static void record(struct gr_thread *self, const struct gr_regs *frame, bool call)
 {
 	// While others run, memory as a whole has no meaning.
-	if (self->pub.ops < self->digest_at || !is_alone(self))
+	if (self->pub.ops < self->digest_at || !gr_thread_is_alone(self))
 		return;
 	size_t len = take_here(self, frame, call);
 	struct gr_event ev = {.kind = GR_OP_DIGEST, .data = (const uint8_t *)OUT_ADDR, .len = len};

@@ -14,7 +14,6 @@
 #include "../heap/stack.h"
 #include "digest.h"
 
-#define DEAD_STACK 0x40000 // as deep below a stack pointer as the engine's own signal frames may ever reach
 #define PRIMITIVES 0x10000
 #define PRIMITIVES_WITHOUT_DIGESTS 0x1000 // keeping a list sorted costs time, and nobody asked for it
 #define RECENT 4096
@@ -131,7 +130,7 @@ static void add_span(uint64_t start, uint64_t end)
 static void add_thread(const struct gr_thread *t, uint64_t lowest)
 {
 	// Below that a stack is dead: there stand the frames of the engine's own signals.
-	add_span(lowest - DEAD_STACK, lowest);
+	add_span(lowest - GR_DEAD_STACK, lowest);
 	// The kernel's id of a thread in its descriptor.
 	if (t->ctid)
 		add_span((uint64_t)t->ctid, (uint64_t)t->ctid + sizeof *t->ctid);
@@ -159,7 +158,7 @@ void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
 	uint32_t made = gr_mode == GR_MODE_RECORD ? gr_ctl->threads : 2 * gr_image->threads;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS && i < made; i++) {
 		const struct gr_thread *t = gr_thread_block(i);
-		if (t != self && t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+		if (t != self && gr_thread_lives(t))
 			add_thread(t, t->pub.shown.rsp - GR_RED_ZONE);
 	}
 }

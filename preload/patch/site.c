@@ -286,7 +286,7 @@ bool gr_patch_undo(struct gr_thread *only)
 		leave_stubs(only);
 	for (unsigned i = 0; !only && i < GR_LIVE_THREADS; i++) {
 		struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+		if (gr_thread_lives(t))
 			leave_stubs(t);
 	}
 	return true;

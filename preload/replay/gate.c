@@ -354,7 +354,7 @@ void gr_gate_leave(struct gr_thread *self)
 		// handed his turn to us may not be PARKED yet: the turn stays his until he is.
 		for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 			struct gr_thread *t = gr_thread_block(i);
-			if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED) {
+			if (gr_thread_lives(t)) {
 				gr_unpark(t);
 				return;
 			}

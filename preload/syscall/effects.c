@@ -211,8 +211,8 @@ static uint64_t waited_id(const struct gr_call *call)
 	uint32_t tid = (uint32_t)arg_of(call, 3);
 	for (uint32_t i = 0; gr_mode == GR_MODE_REPLAY && i < GR_LIVE_THREADS; i++) {
 		const struct gr_thread *t = gr_thread_block(i);
-		if (!t->pub.tid)
-			break; // blocks are taken in order; nobody was ever here
+		if (gr_thread_untouched(t))
+			break;
 		if ((uint64_t)t->ctid == arg_of(call, 1) && t->pub.tid == tid)
 			return t->pub.recorded_tid;
 	}

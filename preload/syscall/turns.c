@@ -194,10 +194,9 @@ static bool is_life(uint64_t word)
 {
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		const struct gr_thread *t = gr_thread_block(i);
-		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
-		if (state == GR_T_FREE && t->pub.tid == 0)
-			return false; // blocks are taken in order; nobody was ever here
-		if (state != GR_T_FREE && (uint64_t)t->ctid == word)
+		if (gr_thread_untouched(t))
+			return false;
+		if (t->pub.state != GR_T_FREE && (uint64_t)t->ctid == word)
 			return true;
 	}
 	return false;

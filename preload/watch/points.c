@@ -167,7 +167,7 @@ void gr_points_arm(void)
 		return;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		const struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
+		if (gr_thread_lives(t))
 			open_for(t);
 	}
 }
@@ -184,12 +184,8 @@ void gr_points_born(struct gr_thread *self)
 // id is another one in every copy. The controller names it as the recording does.
 static bool is_recorded_id(uint64_t want, uint64_t have)
 {
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
-		const struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED && t->pub.tid == have)
-			return t->pub.recorded_tid == want;
-	}
-	return false;
+	const struct gr_thread *t = gr_thread_by_tid((uint32_t)have);
+	return t && t->pub.tid == have && t->pub.recorded_tid == want;
 }
 
 static bool same_registers(const struct gr_regs *want, const greg_t *have)

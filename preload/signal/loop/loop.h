@@ -50,7 +50,7 @@ bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const stru
 bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret);
 
 // Are the words that rested what they were?
-bool gr_state_rests(const struct gr_context *at, const struct gr_state *state);
+bool gr_state_rests(const struct gr_state *state);
 
 // Calls `each` for every readable and writable range of the program's memory that a recording and its replay have alike. False
 // if one was left out for its size.

@@ -37,6 +37,7 @@ struct scratch {
 	uint64_t page[CHANGED];
 	struct word word[CHANGED][WORDS];
 	uint64_t ran; // the thread's time at the end of the newest look
+	uint64_t highest; // of the stack pointers seen
 	uint64_t hash[]; // of each page, in the order of the ranges
 };
 
@@ -193,13 +194,9 @@ static bool is_repeating(uint64_t rip)
 	return repeats;
 }
 
-static bool is_alone(const struct gr_thread *self)
+static bool is_dead_at_times(const struct scratch *s, uint64_t addr)
 {
-	const struct gr_thread *t;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
-		if (t != self && t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED)
-			return false;
-	return true;
+	return addr < s->highest && s->highest - addr < GR_DEAD_STACK;
 }
 
 // Which words count in any case: those that were seen to change; and which rest.
@@ -211,7 +208,7 @@ static void describe(const struct gr_thread *self, const struct scratch *s, stru
 		ret->page[i] = s->page[i];
 		for (uint32_t w = 0; w < WORDS; w++) {
 			ret->words[i][w / 64] |= (uint64_t)s->word[i][w].moved << w % 64;
-			bool own = s->page[i] + 8 * w < end || s->page[i] > end;
+			bool own = (s->page[i] + 8 * w < end || s->page[i] > end) && !is_dead_at_times(s, s->page[i] + 8 * w);
 			ret->resting[i][w / 64] |= (uint64_t)(own && s->word[i][w].rests == RESTS) << w % 64;
 		}
 	}
@@ -238,14 +235,14 @@ bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr
 	default:
 		later_look(s, at, time - s->ran);
 	}
-	s->looks++;
+	s->highest = s->looks++ && s->highest > at->greg[REG_RSP] ? s->highest : at->greg[REG_RSP];
 	s->ran = gr_loop_time();
 	if (s->looks < LOOKS || is_repeating(at->greg[REG_RIP]))
 		return false;
 	memset(ret, 0, sizeof *ret);
 	choose(s, ret);
 	describe(self, s, ret);
-	if (gr_turn_on || is_alone(self))
+	if (gr_turn_on || gr_thread_is_alone(self))
 		ret->partial |= GR_STATE_WHOLE;
 	gr_state_take(self, at, ret);
 	return true;

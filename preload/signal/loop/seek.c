@@ -295,7 +295,7 @@ static void tick(struct gr_thread *self, struct gr_context *at)
 	if (closer && seek.pace) {
 		uint64_t rest = (uint64_t)((__uint128_t)left * 1000000 / seek.pace);
 		bool here = rest < seek.stretch || left <= seek.grain;
-		if (here && seek.state.least && !gr_state_rests(at, &seek.state)) { // in another stretch, whose inner loop is this far
+		if (here && seek.state.least && !gr_state_rests(&seek.state)) { // in another stretch, whose inner loop is this far
 			wait_for_it(self);
 			return;
 		}

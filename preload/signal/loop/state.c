@@ -18,7 +18,6 @@
 #define MOST (1ULL << 30) // a larger mapping is left out
 #define EFLAGS_OF_DEBUGGING 0x10100ULL // RF and TF
 #define RED_ZONE 128
-#define DEAD_STACK 0x40000
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak)); // glibc 2.35
 
@@ -49,17 +48,12 @@ static bool contains(const char *line, const char *word)
 
 struct visit { uint64_t rsp; void (*each)(void *arg, uint64_t from, uint64_t to); void *arg; bool left_out; };
 
-static bool is_live(const struct gr_thread *t)
-{
-	return t->pub.state != GR_T_FREE && t->pub.state != GR_T_EXITED;
-}
-
 // Stacks of other threads are left out: what of them is dead the engine knows only while they stand at an operation.
 static bool is_of_another(uint64_t from, uint64_t to)
 {
 	const struct gr_thread *t;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
-		if (t != gr_self && t->pub.index && is_live(t) && t->fs_base >= from && t->fs_base < to)
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
+		if (t != gr_self && t->pub.index && gr_thread_lives(t) && t->fs_base >= from && t->fs_base < to)
 			return gr_stack_is(from);
 	return false;
 }
@@ -68,7 +62,7 @@ static bool is_of_another(uint64_t from, uint64_t to)
 static uint64_t main_stands(uint64_t to)
 {
 	const struct gr_thread *t = gr_thread_by_index(0);
-	return t && is_live(t) ? t->pub.shown.rsp & ~7ULL : to;
+	return t ? t->pub.shown.rsp & ~7ULL : to;
 }
 
 // The loader counts its own time, and the engine is another in each mode.
@@ -152,7 +146,7 @@ static bool hide(uint64_t *copy, uint64_t from, uint64_t to)
 	struct words words[3];
 	const struct gr_thread *t;
 	bool any = false;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && (t = gr_thread_block(i))->pub.tid; i++)
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
 		for (unsigned k = words_of(t, words); k--;)
 			for (uint64_t word = words[k].addr & ~7ULL; word < words[k].addr + words[k].len; word += 8) {
 				if (word < from || word >= to)
@@ -210,10 +204,10 @@ static void add(void *arg, uint64_t from, uint64_t to)
 
 // What functions left below the stack pointer that have returned, among it what the loader saved of vector registers that
 // nobody had set.
-static bool is_dead(const struct gr_context *at, uint64_t addr)
+static bool is_dead(uint64_t rsp, uint64_t addr)
 {
-	uint64_t lives = at->greg[REG_RSP] - RED_ZONE;
-	return addr < lives && lives - addr < DEAD_STACK;
+	uint64_t lives = rsp - RED_ZONE;
+	return addr < lives && lives - addr < GR_DEAD_STACK;
 }
 
 static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state)
@@ -226,13 +220,15 @@ static uint64_t memory_of(struct gr_thread *self, const struct gr_context *at, c
 		uint64_t copy[PAGE / 8] = {0};
 		gr_peek(copy, state->page[i], sizeof copy);
 		for (unsigned w = 0; w < PAGE / 8; w++)
-			if (state->words[i][w / 64] & 1ULL << w % 64 && !is_dead(at, state->page[i] + 8 * w))
+			if (state->words[i][w / 64] & 1ULL << w % 64 && !is_dead(at->greg[REG_RSP], state->page[i] + 8 * w))
 				digest.hash = gr_hash_word(digest.hash, copy[w]);
 	}
 	return digest.hash;
 }
 
-static uint64_t rest_of(const struct gr_context *at, const struct gr_state *state)
+// INVARIANT(rest-is-of-the-moment): which words count does not depend on where the thread is that is asked: a function deeper, it is in
+// the same loop.
+static uint64_t rest_of(const struct gr_state *state)
 {
 	uint64_t hash = GR_HASH_SEED, some = state->partial & ~GR_STATE_WHOLE;
 	bool any = false;
@@ -242,7 +238,7 @@ static uint64_t rest_of(const struct gr_context *at, const struct gr_state *stat
 		gr_mask_only_primitives(state->page[i], (uint8_t *)copy);
 		hide(copy, state->page[i], state->page[i] + PAGE);
 		for (unsigned w = 0; w < PAGE / 8; w++)
-			if (state->resting[i][w / 64] & 1ULL << w % 64 && !is_dead(at, state->page[i] + 8 * w)) {
+			if (state->resting[i][w / 64] & 1ULL << w % 64 && !is_dead(state->greg[REG_RSP], state->page[i] + 8 * w)) {
 				hash = gr_hash_word(hash, copy[w]);
 				any = true;
 			}
@@ -250,9 +246,9 @@ static uint64_t rest_of(const struct gr_context *at, const struct gr_state *stat
 	return any ? hash | 1 : 0;
 }
 
-bool gr_state_rests(const struct gr_context *at, const struct gr_state *state)
+bool gr_state_rests(const struct gr_state *state)
 {
-	return !state->rest || rest_of(at, state) == state->rest;
+	return !state->rest || rest_of(state) == state->rest;
 }
 
 // ---------------------------------------------------------------- registers
@@ -291,7 +287,7 @@ void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct g
 	ret->vectors = narrow_of(at);
 	ret->wide = wide_of(at);
 	ret->memory = memory_of(self, at, ret);
-	ret->rest = rest_of(at, ret);
+	ret->rest = rest_of(ret);
 }
 
 bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret)
