@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,17 +41,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 
 def main(args: argparse.Namespace) -> int:
-    words = command_line(find_gdb(), engine.gdbinit(), args.demo, args.gdb_args, args.trust)
+    words = command_line(engine.gdb(), engine.gdbinit(), args.demo, args.gdb_args, args.trust)
     sys.stdout.flush()
     os.execv(words[0], words)
-
-
-def find_gdb() -> str:
-    name = os.environ.get("GDBRR_GDB") or "gdb"
-    found = shutil.which(name)
-    if not found:
-        raise GdbrrError(f"there is no {name}", hint="install it (Debian, Ubuntu: apt-get install gdb gdbserver)")
-    return found
 
 
 def command_line(gdb: str, init: Path, demo: str, more: Sequence[str], trust: bool = False) -> list[str]:

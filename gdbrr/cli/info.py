@@ -32,7 +32,7 @@ A damaged demo is shown as far as it can be read; the exit status is then 1.
 """
 
 _ROWS = 20
-_FROM_MANIFEST = "program argv cwd started order profile limits host engine objects gdbrr abi".split()
+_FROM_MANIFEST = "program argv cwd started order profile limits host engine objects gdbrr abi minimised".split()
 
 
 def add(subparsers: Any) -> None:
@@ -137,6 +137,8 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("children", f"{m['children']:,}, not in the demo: a replay does not show what they printed")
     for notice in m.get("notices", ()):
         yield _row("notice", notice)
+    if "minimised" in m:
+        yield _row("minimised", f"to {m['minimised']['keep']}; {size(m['minimised']['zero'])} of payload are zero")
     yield from _thread_table(demo)
     yield from _epoch_table(demo)
     yield from _wait_table(demo)

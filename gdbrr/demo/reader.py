@@ -233,6 +233,10 @@ class Demo:
         at = number * fmt.BLOCK_HEADER.size
         return Block.unpack(bytes(self._header[at : at + fmt.BLOCK_HEADER.size]))
 
+    @property
+    def blocks(self) -> int:
+        return len(self._offset)
+
     def raw(self, number: int) -> bytes:
         """The content of a block, decompressed and checked."""
         block = self.block(number)

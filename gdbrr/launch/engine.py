@@ -1,4 +1,4 @@
-"""Where the built engine is: in a checkout or in an installed package.
+"""Where the built engine is, in a checkout or in an installed package, and where GDB.
 
 Runs in: commands outside GDB and the server. May call: the file system.
 Owns: the value of LD_PRELOAD.
@@ -6,6 +6,7 @@ Owns: the value of LD_PRELOAD.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -51,3 +52,14 @@ def gdbinit() -> Path:
         if place.is_file():
             return place
     raise GdbrrError("gdbinit.py is missing", "install gdbrr again")
+
+
+def gdb() -> str:
+    """The GDB to use."""
+    import shutil  # brings compression along, which the start of a recording need not wait for
+
+    name = os.environ.get("GDBRR_GDB") or "gdb"
+    found = shutil.which(name)
+    if not found:
+        raise GdbrrError(f"there is no {name}", hint="install it (Debian, Ubuntu: apt-get install gdb gdbserver)")
+    return found

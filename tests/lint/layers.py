@@ -28,6 +28,7 @@ PYTHON_RANKS = {
     "gdbrr.rsp": 4,
     "gdbrr.server": 5,
     "gdbrr.report": 6,
+    "gdbrr.sparse": 6,
     "gdbrr.cli": 7,
     "gdbrr.ingdb": 7,
     "gdbrr.__main__": 8,

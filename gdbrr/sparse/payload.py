@@ -1,0 +1,155 @@
+"""The payloads of a demo: where the bytes stand that calls brought in, and a demo with some of them set to zero.
+
+Runs in: `gdbrr suggest` and `gdbrr minimize`. May call: abi, demo, gdbrr.sparse.tour.
+Owns: what counts as payload: the contents of recorded outputs, and the stores of calls. Lengths, results and the order
+are none: an altered demo has as many events, each as long as it was.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdbrr.abi import ffi, lib
+from gdbrr.demo import format as fmt
+from gdbrr.demo.format import BlockType
+from gdbrr.demo.writer import Writer, atomic
+from gdbrr.sparse.tour import Names, Thing
+
+if TYPE_CHECKING:
+    from gdbrr.demo.reader import Demo
+    from gdbrr.sparse.tour import Arguments
+
+_STORE = struct.Struct("<QQII")  # struct gr_store: address, length, kind, argument
+_STORE_BYTES, _STORE_CHDIR, _STORE_ECHO = 0, 7, 8
+"""Kinds of enum gr_store_kind that are followed by bytes; only those of the first are seen by the program."""
+_WITH_BYTES = (_STORE_BYTES, _STORE_CHDIR, _STORE_ECHO)
+
+
+class Span(NamedTuple):
+    """Bytes of a demo: in the content of one of its blocks."""
+
+    block: int
+    at: int
+    size: int
+
+    def part(self, start: int, end: int) -> Span:
+        return Span(self.block, self.at + start, end - start)
+
+
+class Call(NamedTuple):
+    """A system call of a demo that ended, or one that was under way at the end."""
+
+    tick: int
+    """Of its start."""
+    thread: int
+    thing: Thing
+    result: int
+    size: int
+    """Bytes that its events take, before compression."""
+    payload: tuple[Span, ...]
+
+
+def calls(demo: Demo, arguments: dict[int, Arguments]) -> Iterator[Call]:
+    """The system calls of DEMO in the order of their ends. Nothing is kept of the demo but what is under way."""
+    names = Names(demo, arguments)
+    places: dict[int, Iterator[tuple[int, int, int]]] = {}
+    under_way: dict[int, tuple[int, int]] = {}
+    last: dict[int, Call] = {}
+    for event in demo.events():
+        if event.kind == lib.GR_OP_RUN and event.result != 1:
+            continue  # of a run only the first operation is an event
+        if event.thread not in places:
+            places[event.thread] = _places(demo, event.thread)
+        block, at, size = next(places[event.thread])
+        if event.kind == lib.GR_OP_DATA and event.thread in last:
+            call = last[event.thread]
+            more = (Span(block, at, len(event.data)),) if event.data else ()
+            last[event.thread] = call._replace(size=call.size + size, payload=call.payload + more)
+            continue
+        if event.thread in last:
+            yield last.pop(event.thread)
+        if event.kind == lib.GR_OP_SYS_START:
+            names.start(event)
+            under_way[event.thread] = event.tick, size
+        elif event.kind == lib.GR_OP_SYS_END:
+            thing = names.end(event)
+            tick, before = under_way.pop(event.thread, (event.tick, 0))
+            payload = tuple(Span(block, at + start, end - start) for start, end in contents(event.data, event.object))
+            last[event.thread] = Call(tick, event.thread, thing, event.result, before + size, payload)
+    yield from last.values()
+
+
+def _places(demo: Demo, thread: int) -> Iterator[tuple[int, int, int]]:
+    """(block, offset of the data in its content, bytes of the whole event) of each event of a thread."""
+    event, last = ffi.new("struct gr_event *"), ffi.new("uint64_t *")
+    for number in demo.stream_blocks(thread)[0]:
+        raw = demo.cached(number)
+        base = ffi.from_buffer(raw)
+        last[0], at = demo.block(number).base, 0
+        while at < len(raw):
+            took = lib.gr_event_decode(base + at, len(raw) - at, event, last)
+            if not took:
+                raise demo.broken(f"a stream block of thread {thread} holds no valid events")
+            at += took
+            yield number, at - event.len, took
+
+
+def contents(data: bytes, stores: int) -> Iterator[tuple[int, int]]:
+    """Where in the DATA of a call's end its outputs stand, and the bytes of its STORES (their length together)."""
+    end = len(data) - (stores + 4 if stores else 0)
+    at = 0
+    while at + 4 <= end:
+        size = int.from_bytes(data[at : at + 4], "little")
+        at += 4
+        if size and at + size <= end:
+            yield at, at + size
+        at += size
+    at = len(data) - stores
+    while stores and at + _STORE.size <= len(data):
+        _, size, kind, _ = _STORE.unpack_from(data, at)
+        at += _STORE.size
+        if kind in _WITH_BYTES:
+            if kind == _STORE_BYTES and size and at + size <= len(data):
+                yield at, at + size
+            at += -(-size // 8) * 8
+
+
+def read(demo: Demo, span: Span) -> bytes:
+    return demo.cached(span.block)[span.at : span.at + span.size]
+
+
+def write(demo: Demo, out: Path, zeroed: Iterable[Span], note: object = None) -> int:
+    """DEMO again at OUT, with these bytes set to zero; its size. NOTE goes into the manifest."""
+    return rewrite(demo, out, ((span, bytes(span.size)) for span in zeroed), note)
+
+
+def rewrite(demo: Demo, out: Path, changes: Iterable[tuple[Span, bytes]], note: object = None) -> int:
+    """DEMO again at OUT, with other bytes in place of some, as many as there were."""
+    by_block: dict[int, list[tuple[int, bytes]]] = {}
+    for span, instead in changes:
+        by_block.setdefault(span.block, []).append((span.at, instead))
+    manifest = dict(demo.manifest)
+    if note is not None:
+        manifest["minimised"] = note
+    with atomic(out) as file:
+        writer = Writer(file, manifest)
+        for number in range(demo.blocks):
+            block = demo.block(number)
+            if block.type not in (BlockType.STREAM, BlockType.ORDER):
+                continue
+            raw = demo.content(number)
+            if block.type == BlockType.ORDER:
+                runs = block.items * fmt.RUN.size
+                writer.order(raw[:runs], block.first, raw[runs:])
+                continue
+            if number in by_block:
+                content = bytearray(raw)
+                for at, instead in by_block[number]:
+                    content[at : at + len(instead)] = instead
+                raw = bytes(content)
+            writer.stream(block.thread, raw, block.items, block.base, block.first, block.last)
+        times = (None if row.time is None else round(row.time * 1e9) for row in demo.epochs)
+        return writer.finish((row.start, row.bytes, time) for row, time in zip(demo.epochs, times, strict=True))
