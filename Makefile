@@ -82,12 +82,13 @@ soak: .venv/.setup-test build ## record 500 random programs, and 50 times each t
 apps: .venv/.setup-test build ## record and replay real programs, all of tests/apps/table.py that are installed
 	@GDBRR_APPS=all $(VENV) -m pytest -q -n 1 tests/apps </dev/null
 
-bench: build ## measure; prints proportions and judges nothing
-	@set -e; for file in bench/*.py; do echo "== $$file"; $(VENV) "$$file" </dev/null; done
+bench: build ## measure everything against native and other tools (12 minutes; ARGS=--quick 3, "--only PART", --docs)
+	@$(VENV) -m bench $(ARGS) </dev/null
 
 docs: build ## write the generated pages of docs/ again
 	@$(VENV) -m gdbrr.report.docs </dev/null
 	@$(VENV) -m gdbrr.ingdb.docs </dev/null
+	@$(VENV) -m bench.report.docs </dev/null
 
 clean: ## remove what was built, keep .venv
 	rm -rf $(BUILD) $(ENGINE) $(LAUNCH) gdbrr/_native*.so gdbrr/_engine

@@ -1,8 +1,6 @@
 """Events a second: encoding, decoding, merging and packing, each on one core.
 
-    make bench, or .venv/bin/python bench/codec.py
-
-Runs in: a command of its own. May call: gdbrr.abi, gdbrr.demo. Prints; judges nothing.
+Runs in: python -m bench. May call: gdbrr.abi, gdbrr.demo.
 Owns: nothing.
 """
 
@@ -10,38 +8,31 @@ from __future__ import annotations
 
 import random
 import sys
-import tempfile
 import time
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
+from bench.kit import ROOT, Bench, Row, only
+from gdbrr.abi import ffi, lib
+from gdbrr.demo.pack import pack
+from gdbrr.demo.reader import Demo
 
-from fuzz.recordings import Op, make_recording  # noqa: E402
-from gdbrr.abi import ffi, lib  # noqa: E402
-from gdbrr.demo.pack import pack  # noqa: E402
-from gdbrr.demo.reader import Demo  # noqa: E402
+sys.path.append(str(ROOT / "tests"))
+from fuzz.recordings import Op, make_recording
 
 BATCH = 4096
-TOTAL = 4_000_000
+TABLE, SIZES = "codec: time an event", "codec: size"
 ALL = (1 << 64) - 1
 
 
-def best(action: Callable[[], Any], times: int = 3) -> float:
-    """Seconds of the fastest run: other load only adds."""
+def timed(bench: Bench, what: str, events: int, action: Callable[[], Any]) -> Row:
     found = []
-    for _ in range(times):
+    for _ in range(bench.rounds(3)):
+        bench.progress(what)
         start = time.perf_counter()
         action()
-        found.append(time.perf_counter() - start)
-    return min(found)
-
-
-def say(what: str, events: int, seconds: float, note: str = "") -> None:
-    line = f"{what:<34} {events / seconds / 1e6:8.1f} M events/s  {seconds / events * 1e9:8.1f} ns each  {note}"
-    print(line.rstrip())
+        found.append((time.perf_counter() - start) / events * 1e9)
+    return Row(TABLE, what, "ns", {"one core": found})
 
 
 def shape(name: str, rng: random.Random) -> tuple[Any, list[bytes]]:
@@ -63,7 +54,8 @@ def shape(name: str, rng: random.Random) -> tuple[Any, list[bytes]]:
     return rows, keep
 
 
-def codec() -> None:
+def codec(bench: Bench) -> Iterator[Row]:
+    total = bench.scaled(4_000_000)
     stamp, used = ffi.new("uint64_t *"), ffi.new("size_t *")
     for name in ("locks", "calls", "calls with 64 bytes"):
         rows, _keep = shape(name, random.Random(1))
@@ -71,24 +63,25 @@ def codec() -> None:
         out, again = ffi.new("uint8_t[]", room), ffi.new("struct gr_event[]", BATCH)
 
         def encode(rows: Any = rows, out: Any = out, room: int = room) -> None:
-            for _ in range(TOTAL // BATCH):
+            for _ in range(total // BATCH):
                 stamp[0] = 0
                 lib.gr_batch_encode(out, room, rows, BATCH, stamp, used)
 
         def decode(out: Any = out, again: Any = again) -> None:
             size = used[0]
-            for _ in range(TOTAL // BATCH):
+            for _ in range(total // BATCH):
                 stamp[0] = 0
                 lib.gr_batch_decode(out, size, again, BATCH, ALL, stamp, used)
 
-        events = TOTAL // BATCH * BATCH
-        say(f"encode {name}", events, best(encode), f"{used[0] / BATCH:.1f} bytes each")
-        say(f"decode {name}", events, best(decode))
+        events = total // BATCH * BATCH
+        yield timed(bench, f"encode {name}", events, encode)
+        yield Row(SIZES, name, "bytes an event", {"encoded": [used[0] / BATCH]})
+        yield timed(bench, f"decode {name}", events, decode)
 
 
-def merge(threads: int, turn: int) -> None:
+def merge(bench: Bench, threads: int, turn: int) -> Row:
     """`threads` streams whose operations alternate every `turn` operations."""
-    each = TOTAL // 4 // threads
+    each = bench.scaled(1_000_000) // threads
     streams = []
     for thread in range(threads):
         rows = ffi.new("struct gr_event[]", each)
@@ -111,25 +104,29 @@ def merge(threads: int, turn: int) -> None:
             fed.add(thread)
         assert ticks[0] == each * threads
 
-    say(f"merge {threads} threads, runs of {turn}", each * threads, best(go))
+    return timed(bench, f"merge {threads} threads, runs of {turn}", each * threads, go)
 
 
-def files() -> None:
+def files(bench: Bench) -> Iterator[Row]:
     rng = random.Random(2)
-    ops = [Op(rng.randrange(4), lib.GR_OP_MUTEX_LOCK, object=64 * rng.randrange(8)) for _ in range(200_000)]
-    with tempfile.TemporaryDirectory(prefix="gdbrr-bench-") as scratch:
-        where = Path(scratch)
-        make_recording(where / "rec", ops)
-        say("pack a recording", len(ops), best(lambda: pack(where / "rec", where / "x.demo", keep=True)))
-        size = (where / "x.demo").stat().st_size
-        with Demo.open(where / "x.demo") as demo:
-            raw = demo.stream_bytes
-            say("walk a demo in Python", len(ops), best(lambda: sum(1 for _ in demo.events())))
-        print(f"{'size of that demo':<34} {size / len(ops):8.2f} bytes an event, {raw / size:.1f} times smaller")
+    ops = [Op(rng.randrange(4), lib.GR_OP_MUTEX_LOCK, object=64 * rng.randrange(8)) for _ in range(100_000)]
+    recording, packed = bench.scratch / "codec.recording", bench.scratch / "codec.demo"
+    make_recording(recording, ops)
+    yield timed(bench, "pack a recording", len(ops), lambda: pack(recording, packed, keep=True))
+    size = packed.stat().st_size
+    with Demo.open(packed) as demo:
+        raw = demo.stream_bytes
+        yield timed(bench, "walk a demo in Python", len(ops), lambda: sum(1 for _ in demo.events()))
+    sizes = {"encoded": [raw / len(ops)], "in a demo": [size / len(ops)]}
+    yield Row(SIZES, "locks of four threads", "bytes an event", sizes)
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    yield from codec(bench)
+    for threads, turn in ((2, 1), (2, 50), (64, 1), (64, 50)):
+        yield merge(bench, threads, turn)
+    yield from files(bench)
 
 
 if __name__ == "__main__":
-    codec()
-    for threads, turn in ((2, 1), (2, 50), (64, 1), (64, 50)):
-        merge(threads, turn)
-    files()
+    only(rows)

@@ -1,21 +1,20 @@
 """What a pair of lock and unlock costs natively and recorded, for each way to write the order down (--order-log).
 
-    make bench, or .venv/bin/python bench/locks.py [--quick]
-
-Runs in: a command of its own. May call: gcc, gdbrr. Prints; judges nothing.
-Owns: nothing.
+Runs in: python -m bench. May call: gcc, gdbrr.
+Owns: the cases of bench/c/locks.c.
 """
 
 from __future__ import annotations
 
 import re
-import sys
-import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
-from door import record, run
+from bench.kit import Bench, Row, only, record, run
 
 WAYS = ("clock", "object", "reduced", "transitive")
+TIME, REAL, SIZE = "locks: processor time a pair", "locks: real time a pair", "locks: bytes of demo an operation"
 CASES = (
     ("a lock of its own, 2 threads", "private", 2, 2_000_000),
     ("a lock of its own, 4 threads", "private", 4, 1_000_000),
@@ -26,31 +25,41 @@ CASES = (
 )
 
 
-def main() -> None:
-    quick = "--quick" in sys.argv[1:]
-    times, scale = (1, 0.1) if quick else (3, 1)
-    print("nanoseconds of processor time a pair; in brackets bytes of demo for each of its two operations")
-    print(f"{'':<32} {'native':>8} " + " ".join(f"{way:>22}" for way in WAYS))
-    with tempfile.TemporaryDirectory(prefix="gdbrr-bench-") as name:
-        program, demo = Path(name) / "locks", Path(name) / "x.demo"
-        run(["gcc", "-O2", "-pthread", "-o", program, "bench/locks.c"])
-        for title, what, threads, rounds in CASES:
-            words = [program, what, str(threads), str(int(rounds * scale))]
-            native: list[float] = []
-            found: dict[str, list[float]] = {way: [] for way in WAYS}
-            size: dict[str, float] = {}
-            for _ in range(times):  # in turn, so that other load meets all alike
-                native.append(float(run(words)[0].split()[0]))
-                for way in WAYS:
-                    out, err, _ = record(demo, (f"order_log={way}",), words)
-                    found[way].append(float(out.split()[0]))
-                    operations = re.search(r"recorded ([\d,]+) operations", err)
-                    assert operations
-                    size[way] = demo.stat().st_size / int(operations[1].replace(",", ""))
-            base = min(native)
-            cells = (f"{min(found[w]):.1f} {min(found[w]) / base:.2f}x ({size[w]:.3f})" for w in WAYS)
-            print(f"{title:<32} {base:>8.1f} " + " ".join(f"{cell:>22}" for cell in cells))
+class Pair:
+    """One case; collects what comes beside the processor's time."""
+
+    def __init__(self, words: Sequence[str | Path], demo: Path) -> None:
+        self.words, self.demo = words, demo
+        self.real: dict[str, list[float]] = {way: [] for way in ("native", *WAYS)}
+        self.sizes: dict[str, list[float]] = {way: [] for way in WAYS}
+
+    def time_of(self, way: str, out: str) -> float:
+        used, passed = (float(word) for word in out.split())
+        self.real[way].append(passed)
+        return used
+
+    def native(self) -> float:
+        return self.time_of("native", run(self.words).out)
+
+    def recorded(self, way: str) -> float:
+        done = record(self.demo, (f"order_log={way}",), self.words)
+        operations = re.search(r"recorded ([\d,]+) operations", done.err)
+        assert operations, done.err
+        self.sizes[way].append(self.demo.stat().st_size / int(operations[1].replace(",", "")))
+        return self.time_of(way, done.out)
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    program, demo = bench.compile("locks"), bench.scratch / "locks.demo"
+    for title, what, threads, rounds in CASES:
+        pair = Pair([program, what, str(threads), str(bench.scaled(rounds))], demo)
+        ways: dict[str, Callable[[], float]] = {"native": pair.native}
+        ways.update({way: partial(pair.recorded, way) for way in WAYS})
+        used = bench.interleaved(ways, bench.rounds(3))
+        yield Row(TIME, title, "ns", used)
+        yield Row(REAL, title, "ns", pair.real)
+        yield Row(SIZE, title, "bytes", pair.sizes, compared=False)
 
 
 if __name__ == "__main__":
-    main()
+    only(rows)

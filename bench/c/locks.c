@@ -15,7 +15,7 @@
 static struct { _Alignas(128) pthread_mutex_t lock; long count; } own[MOST], common;
 static pthread_barrier_t ready;
 static long rounds;
-static double cpu[MOST];
+static double cpu[MOST], began[MOST], ended[MOST];
 
 static double at(clockid_t clock)
 {
@@ -63,9 +63,11 @@ static void *(*work)(void *);
 static void *timed(void *arg)
 {
 	pthread_barrier_wait(&ready);
+	began[(long)arg] = at(CLOCK_MONOTONIC);
 	double start = at(CLOCK_THREAD_CPUTIME_ID);
 	work(arg);
 	cpu[(long)arg] = at(CLOCK_THREAD_CPUTIME_ID) - start;
+	ended[(long)arg] = at(CLOCK_MONOTONIC);
 	return NULL;
 }
 
@@ -90,12 +92,14 @@ int main(int argc, char **argv)
 		pthread_create(&thread[i], NULL, timed, (void *)i);
 	}
 	pthread_barrier_wait(&ready);
-	double start = at(CLOCK_MONOTONIC), sum = 0;
-	for (long i = 0; i < threads; i++)
+	double first = 0, last = 0, sum = 0;
+	for (long i = 0; i < threads; i++) {
 		pthread_join(thread[i], NULL);
-	double real = at(CLOCK_MONOTONIC) - start;
-	for (long i = 0; i < threads; i++)
+		first = !i || began[i] < first ? began[i] : first;
+		last = ended[i] > last ? ended[i] : last;
 		sum += cpu[i];
+	}
+	double real = last - first;
 	printf("%.2f %.2f\n", sum / rounds / threads, real / rounds / threads);
 	return 0;
 }

@@ -1,0 +1,144 @@
+"""What the figures were meant to be, and whether they are: the table of docs/performance.md is made from here.
+
+Runs in: python -m bench, pytest. May call: figures.py.
+Owns: the limits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from bench.report.figures import Results, median, number, ratio, times
+
+HEAD = ["wanted", "is", ""]
+Figure = Callable[[Results], "float | None"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    text: str
+    figure: Figure
+    limit: float
+    unit: str = ""
+    least: bool = False
+    """The limit is one from below."""
+    why: str = ""
+    """Shown where it is missed."""
+
+    def line(self, results: Results) -> list[str] | None:
+        found = self.figure(results)
+        if found is None:
+            return None
+        reached = found >= self.limit if self.least else found <= self.limit
+        text = f"{times(found)}\N{MULTIPLICATION SIGN}" if not self.unit else f"{number(found)} {self.unit}"
+        return [self.text, text, "reached" if reached else f"not reached{': ' if self.why else ''}{self.why}"]
+
+
+def times_of(table: str, name: str, way: str, base: str | None = None) -> Figure:
+    """How many times BASE's (the first way's) WAY takes."""
+
+    def find(results: Results) -> float | None:
+        row = results.row(table, name)
+        return ratio(row, way, base) if row else None
+
+    return find
+
+
+def figure(table: str, name: str, way: str) -> Figure:
+    def find(results: Results) -> float | None:
+        row = results.row(table, name)
+        some = {**row.values, **row.others}.get(way) if row else None
+        return median(some) if some else None
+
+    return find
+
+
+def more(table: str, name: str, way: str) -> Figure:
+    """By how much WAY is above the first way."""
+
+    def find(results: Results) -> float | None:
+        row = results.row(table, name)
+        if not row or not row.values.get(way):
+            return None
+        return median(row.values[way]) - median(next(iter(row.values.values())))
+
+    return find
+
+
+CALLS, START, LARGE = "door: calls", "door: the start", "door: large reads"
+PAIR, REAL = "locks: processor time a pair", "locks: real time a pair"
+HEAP, PEAK = "heap: processor time a block", "heap: peak of resident memory"
+
+ALL = (
+    Wanted("computing at most 1.02 times", times_of(CALLS, "computing", "recorded"), 1.02),
+    Wanted(
+        "a call of an ignored class at most 60 ns more", more(CALLS, "getppid, ignored class", "recorded"), 60, "ns"
+    ),
+    Wanted("a call of a native class at most 60 ns more", more(CALLS, "getppid, native class", "recorded"), 60, "ns"),
+    Wanted(
+        "a recorded small call at most 110 ns more, plus the copy: one that asks",
+        more(CALLS, "getppid, recorded", "recorded"),
+        110,
+        "ns",
+    ),
+    Wanted(
+        "the same: `read` of 64 bytes from a pipe",
+        more(CALLS, "read of 64 bytes from a pipe", "recorded"),
+        110,
+        "ns",
+        why="see where the time goes",
+    ),
+    Wanted("`clock_gettime` recorded at most 40 ns", figure(CALLS, "clock_gettime, recorded", "recorded"), 40, "ns"),
+    Wanted(
+        "large reads at 2 GB/s or more into the log",
+        figure(LARGE, "pread of 1 MiB", "recorded"),
+        2,
+        "GB/s",
+        least=True,
+        why="the controller had no processor to prepare pages ahead",
+    ),
+    Wanted(
+        "ping-pong of two threads at most 2 times to record",
+        times_of(CALLS, "two threads, pipe ping-pong", "recorded"),
+        2,
+    ),
+    Wanted("and at most 2 times to replay", times_of(CALLS, "two threads, pipe ping-pong", "replayed"), 2),
+    Wanted(
+        "in one thread 1.5 times",
+        times_of(CALLS, "one thread, pipe, two calls", "recorded"),
+        1.5,
+        why="twice the cost of a small call",
+    ),
+    Wanted("recording `true` at most 100 ms", figure(START, "recorded", "real time"), 100, "ms"),
+    Wanted("replaying it at most 60 ms", figure(START, "replayed", "real time"), 60, "ms"),
+    *(
+        wanted
+        for n in (2, 4)
+        for wanted in (
+            Wanted(
+                f"an uncontended pair of lock and unlock, {n} threads: 1.15 times",
+                times_of(PAIR, f"a lock of its own, {n} threads", "transitive"),
+                1.15,
+            ),
+            Wanted(
+                f"a contended pair, {n} threads: 1.3 times, of real time",
+                times_of(REAL, f"one lock, {n} threads", "transitive"),
+                1.3,
+            ),
+            Wanted(
+                f"computing with moderate locking, {n} threads: 1.03 times",
+                times_of(PAIR, f"computing, one lock, {n} threads", "transitive"),
+                1.03,
+            ),
+        )
+    ),
+    Wanted("allocating, 2 threads: 1.1 times", times_of(HEAP, "private, 2 threads", "recorded"), 1.1),
+    Wanted("with 1.3 times the memory", times_of(PEAK, "private, 2 threads", "recorded"), 1.3),
+    Wanted("the same with threads that hand blocks on: the time", times_of(HEAP, "handed, 2 threads", "recorded"), 1.1),
+    Wanted("and the memory", times_of(PEAK, "handed, 2 threads", "recorded"), 1.3),
+)
+
+
+def lines(results: Results) -> list[list[str]]:
+    return [line for each in ALL if (line := each.line(results))]
