@@ -17,8 +17,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import Layout, number, preview, printable, size, tell
-from gdbrr.errors import EXIT_USAGE, GdbrrError
+from gdbrr.cli.words import Layout, number, positive, preview, printable, seconds, size, tell
+from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
@@ -72,7 +72,7 @@ def main(args: argparse.Namespace) -> int:
     from gdbrr.sparse import symptom
     from gdbrr.sparse.minimize import Minimizer
 
-    tries, limit = _positive("--tries", args.tries), _seconds(args.limit)
+    tries, limit = positive("--tries", args.tries), seconds("--limit", args.limit)
     out = args.output or args.demo.with_name(f"{args.demo.stem}-min.demo")
     check_output(out)
     with Demo.open(args.demo) as demo:
@@ -99,22 +99,6 @@ def refuse_digests(demo: Demo) -> None:
             f"{demo.path} was recorded with --digest: its replay compares all memory, so it needs every byte",
             "record the program again without it",
         )
-
-
-def _positive(option: str, text: str) -> int:
-    if not text.isdecimal() or not int(text):
-        raise GdbrrError(f"{option} {text} is no number", f"try: {option} 100", EXIT_USAGE)
-    return int(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found < 1e6:
-        raise GdbrrError(f"--limit {text} is no number of seconds", "try: --limit 30", EXIT_USAGE)
-    return found
 
 
 @contextmanager

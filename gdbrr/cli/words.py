@@ -1,6 +1,6 @@
 """How the verbs write numbers, sizes and text that a demo brought along.
 
-Runs in: a command of its own. May call: the standard library, gdbrr.report.words.
+Runs in: a command of its own. May call: errors, gdbrr.report.words.
 Owns: how numbers and sizes read, and how help is laid out.
 """
 
@@ -10,9 +10,10 @@ import argparse
 import os
 import sys
 
+from gdbrr.errors import EXIT_USAGE, GdbrrError
 from gdbrr.report.words import preview, printable
 
-__all__ = ["Layout", "number", "preview", "printable", "size", "tell"]
+__all__ = ["Layout", "number", "positive", "preview", "printable", "seconds", "size", "tell"]
 
 
 class Layout(argparse.RawDescriptionHelpFormatter):
@@ -52,3 +53,21 @@ def size(n: int) -> str:
         if value < 999.95:
             return f"{value:.1f} {unit}"
     return f"{value / 1000:.1f} TB"
+
+
+def positive(option: str, text: str) -> int:
+    """The value of an option that is a number from 1 on."""
+    if not text.isdecimal() or not int(text):
+        raise GdbrrError(f"{option} {text} is no number", f"try: {option} 100", EXIT_USAGE)
+    return int(text)
+
+
+def seconds(option: str, text: str) -> float:
+    """The value of an option that is a time."""
+    try:
+        found = float(text)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found < 1e6:
+        raise GdbrrError(f"{option} {text} is no number of seconds", f"try: {option} 30", EXIT_USAGE)
+    return found

@@ -140,6 +140,10 @@ class Hunt:
     steps: int = 0
     """Operations of the longest run so far."""
     interrupted: bool = False
+    limit: float = 0.0
+    """Seconds that a run may take, after which it is ended; 0: as long as it likes."""
+    late: bool = False
+    """Whether a run was ended for that."""
 
     def attempts(self, most: int) -> Iterator[tuple[int, int]]:
         """(number of the run, seed or 0), in front of each run that `attempt` is to make."""
@@ -198,6 +202,7 @@ class Hunt:
 
     def _await(self, recording: record.Recording, wake: int, ours: int) -> tuple[bytearray, bool, int]:
         output, hung, ending, still = bytearray(), False, 0.0, _Stillness()
+        began = time.monotonic()
         poll = select.poll()
         poll.register(wake, select.POLLIN)
         poll.register(ours, select.POLLIN)
@@ -216,7 +221,8 @@ class Hunt:
             look = min(look * 2, _LOOK)
             recording.note_objects()
             hung = hung or 0 < self.until.hang <= still.seconds(recording)
-            if (hung or self.interrupted) and not ending:
+            self.late = self.late or 0 < self.limit < time.monotonic() - began
+            if (hung or self.interrupted or self.late) and not ending:
                 ending = time.monotonic() + PATIENCE
                 recording.hand_on(signal.SIGTERM)
             elif ending and time.monotonic() > ending:

@@ -205,6 +205,7 @@ recording less is faster and smaller. It is a TOML file. What it does not set ke
 gdbrr profiles                      the profiles that come with gdbrr, and which one holds here
 gdbrr profiles show sparse          every value of one, and where it came from
 gdbrr record -p sparse ./program    use one; -p takes a file, too
+gdbrr suggest ./program             find the smallest one with which it replays (docs/sparse.md)
 gdbrr record --set time=native --set epochs.ticks=512 ./program
 ```
 

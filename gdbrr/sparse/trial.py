@@ -1,0 +1,141 @@
+"""One trial of a profile: the program recorded with it, and that demo replayed.
+
+Runs in: `gdbrr suggest`. May call: errors, config, demo, launch, report.
+Owns: what a run is given (no input; its output goes nowhere), what it may take, and when a trial counts as good: its
+replay kept to the demo and wrote every byte that the recording had written.
+"""
+
+from __future__ import annotations
+
+import resource
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import GdbrrError
+from gdbrr.launch import hunt
+from gdbrr.launch import replay as replays
+from gdbrr.report import divergence
+
+if TYPE_CHECKING:
+    from gdbrr.config.profiles import Profile
+    from gdbrr.launch.record import Request
+
+SHORT = 0.3
+"""Seconds of processor time below which a run is made more than once, and the least counts."""
+_TIMES = 3
+_REPLAY_TIMES = 20
+_REPLAY_LEAST = 30.0
+_ALWAYS = hunt.Until((lambda run: "it was asked for",))
+
+
+class Interrupted(Exception):
+    """Somebody has seen enough."""
+
+
+class Run(NamedTuple):
+    """A run of the program, native or recorded."""
+
+    status: int
+    output: bytes
+    cpu: float
+    """Seconds of processor time; of several runs the least."""
+    seconds: float
+    size: int = 0
+    """Of the demo."""
+    events: int = 0
+    """Bytes of its events before compression."""
+
+
+class Verdict(NamedTuple):
+    """How a trial went."""
+
+    run: Run
+    good: bool
+    why: str = ""
+    """What was wrong with its replay."""
+
+
+def native(argv: Sequence[str], limit: float) -> Run:
+    """The program without gdbrr."""
+    found: Run | None = None
+    for _ in range(_TIMES):
+        began, before = time.monotonic(), _children()
+        try:
+            done = subprocess.run(
+                argv,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                timeout=limit,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            raise _too_long(limit) from None
+        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
+        run = Run(status, done.stdout, _children() - before, time.monotonic() - began)
+        found = run if found is None else run._replace(cpu=min(run.cpu, found.cpu))
+        if run.cpu > SHORT:
+            break
+    assert found
+    return found
+
+
+def record(request: Request, profile: Profile, demo: Path, limit: float) -> Run:
+    """The program recorded with PROFILE; the demo is that of the last of several runs."""
+    found: Run | None = None
+    for _ in range(_TIMES):
+        once = hunt.Hunt(request._replace(profile=profile), demo, _ALWAYS, limit=limit)
+        began, before = time.monotonic(), _children()
+        _, run, summary = once.attempt(0)
+        if once.interrupted:
+            raise Interrupted
+        if once.late:
+            raise _too_long(limit)
+        assert summary
+        cpu = _children() - before
+        fresh = Run(run.status, run.output, cpu, time.monotonic() - began, summary.bytes, summary.log_bytes)
+        found = fresh if found is None else fresh._replace(cpu=min(fresh.cpu, found.cpu))
+        if cpu > SHORT:
+            break
+    assert found
+    return found
+
+
+def replay(path: Path, run: Run) -> str:
+    """What is wrong with the replay of a demo that was just recorded; nothing when it did the same."""
+    end = time.monotonic() + max(_REPLAY_LEAST, _REPLAY_TIMES * run.seconds)
+
+    def look(tick: int) -> None:
+        if time.monotonic() > end:
+            raise GdbrrError(f"its replay came to no end, and was at tick {tick}", "record it, and replay it by hand")
+
+    with Demo.open(path) as demo:
+        try:
+            outcome = replays.run(demo, echo=False, poll=look)
+        except GdbrrError as error:
+            return error.message
+        return "" if outcome.synchronised else divergence.problem(demo, outcome)
+
+
+def attempt(request: Request, profile: Profile, demo: Path, limit: float) -> Verdict:
+    """Record with PROFILE and replay."""
+    run = record(request, profile, demo, limit)
+    why = replay(demo, run)
+    return Verdict(run, not why, why)
+
+
+def _children() -> float:
+    """Processor time of all children that were waited for."""
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return usage.ru_utime + usage.ru_stime
+
+
+def _too_long(limit: float) -> GdbrrError:
+    return GdbrrError(
+        f"the program did not end within {limit:g} s, and it is to be run many times",
+        "give it less to do, end it by `timeout`, or raise --limit",
+    )
