@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import DOORS, beyond_door, executable_ranges
+from gdbrr.rsp.ids import DOORS, beyond_door, mapped
 from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RIP, RSP
@@ -22,13 +22,13 @@ from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
 from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.library import Library, behind_stub
-from gdbrr.timeline.model import Interrupted, Leaf
+from gdbrr.timeline.model import Call, Interrupted, Leaf
 
 Wait = Callable[[Upstream], Stop]
 """Waits for the stop of a resumed gdbserver and passes Ctrl-C on to it meanwhile."""
 
 _ENGINE = re.compile(r"/libgdbrr\.so$")
-_SYSCALL = b"\x0f\x05"
+SYSCALL = b"\x0f\x05"
 _JUMP = b"\xe9"
 _LONGEST_CALL = 8
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
@@ -58,6 +58,7 @@ class Debuggee(Attached):
         self._wait = wait
         self._engine: list[tuple[int, int]] | None = None
         self._fresh = self.live is not None
+        self._until: Call | None = None
         self.library = Library(self.pid)
         if self.live is not None:
             # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
@@ -81,13 +82,19 @@ class Debuggee(Attached):
         return stop
 
     def run_leaf(
-        self, step: int | None, signals: Sequence[tuple[int, int]], held: set[Held], fence: Fence | None = None
+        self,
+        step: int | None,
+        signals: Sequence[tuple[int, int]],
+        held: set[Held],
+        fence: Fence | None = None,
+        until: Call | None = None,
     ) -> Stop:
-        """Let the leaf go on, thread STEP by one instruction or operation. Whoever's turn it is runs in any case:
-        time belongs to the demo, and a thread alone would wait for its turn for ever."""
+        """Let the leaf go on, thread STEP by one instruction or operation, and nobody behind UNTIL. Whoever's turn it
+        is runs in any case: time belongs to the demo, and a thread alone would wait for its turn for ever."""
         assert self.leaf is not None
         if self.at_end:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
+        self._until = until
         plain = b"vCont;" + resume_verb("c" if step is None else "s", step, signals)
         return self._told(self._behind_store(self._go_on(step, signals, held, fence, plain), held, fence))
 
@@ -208,7 +215,7 @@ class Debuggee(Attached):
             if stop.ended:
                 return stop
             if self._reached_end(stop):
-                if self._tail_run:
+                if self._tail_run or self._at_call():
                     return stop
                 words = b"vCont;c"
                 continue
@@ -236,11 +243,25 @@ class Debuggee(Attached):
 
     def _release(self, wanted: set[Held]) -> None:
         """Put breakpoints in place and tell the engine that it may go on when the process does."""
-        self.upstream.sync_points(wanted)
-        if self.standing and self.leaf is not None:
+        self.upstream.sync_points(self._in_code(wanted))
+        if self.leaf is None:
+            return
+        tick = self._until.tick if self._until is not None else None
+        if self.standing:
             self._tail_run = self.leaf.ended
-            self.leaf.release(None)
+            self.leaf.release(tick)
             self.standing = False
+        else:
+            self.leaf.stop_at(tick)
+
+    def _in_code(self, wanted: set[Held]) -> set[Held]:
+        """INVARIANT(data-stays-data): an int3 in memory that nobody can execute would only change what the program
+        reads there. GDB asks for some where it takes a word of the stack for a return address."""
+        fresh = [held for held in wanted - self.upstream.inserted if held[0] == SOFTWARE]
+        if not fresh:
+            return wanted
+        data = mapped(self.pid, lambda allowed, path: "x" not in allowed)
+        return wanted - {held for held in fresh if any(start <= held[1] < end for start, end in data)}
 
     def resume(self, words: bytes) -> Stop:
         self._views = None
@@ -275,7 +296,7 @@ class Debuggee(Attached):
         if view is not None and view.in_engine and not view.trapped:
             return view.ret_pc or None, True
         pc = self._pc(tid)
-        if self.upstream.memory(pc, 2) == _SYSCALL:
+        if self.upstream.memory(pc, 2) == SYSCALL:
             return pc + 2, True
         return None, False
 
@@ -293,7 +314,7 @@ class Debuggee(Attached):
 
     def _in_engine(self, pc: int) -> bool:
         if self._engine is None:
-            self._engine = executable_ranges(self.pid, _ENGINE)
+            self._engine = mapped(self.pid, lambda allowed, path: "x" in allowed and bool(_ENGINE.search(path)))
         return any(start <= pc < end for start, end in self._engine)
 
     def _way_back(self, tid: int, before: int, first_bytes: bytes) -> int:
@@ -328,8 +349,22 @@ class Debuggee(Attached):
             self._views = None
         return self.standing
 
+    def _at_call(self) -> bool:
+        """Whether it stands in front of the system call that it was to stop at."""
+        leaf, until = self.leaf, self._until
+        return leaf is not None and until is not None and self.standing and not leaf.ended and leaf.tick == until.tick
+
+    def at_call(self, call: Call | None = None) -> Stop:
+        """The stop at that call, or at CALL."""
+        call = call or self._until
+        assert call is not None
+        tid = next((tid for tid, view in self.views().items() if view.index == call.thread), self.turn())
+        return Stop(SIGNAL_TRAP, tid, (("syscall_return" if call.returns else "syscall_entry", f"{call.number:x}"),))
+
     def _told(self, stop: Stop) -> Stop:
         """STOP as GDB should see it."""
+        if self.standing and self._at_call():
+            return self.at_call()
         if self.standing:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
         if stop.signal == SIGNAL_INT and not stop.ended:

@@ -44,13 +44,13 @@ def ids_of(views: Sequence[ThreadView]) -> dict[int, int]:
     return ids
 
 
-def executable_ranges(pid: int, name: re.Pattern[str]) -> list[tuple[int, int]]:
-    """Where the code of a mapped object lies."""
+def mapped(pid: int, wanted: Callable[[str, str], bool]) -> list[tuple[int, int]]:
+    """Where memory is mapped that is WANTED for what is allowed there and the name of its file."""
     ranges = []
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
             fields = line.rstrip("\n").split(None, 5)
-            if len(fields) == 6 and "x" in fields[1] and name.search(fields[5]):
+            if wanted(fields[1], fields[5] if len(fields) == 6 else ""):
                 start, end = fields[0].split("-")
                 ranges.append((int(start, 16), int(end, 16)))
     return ranges

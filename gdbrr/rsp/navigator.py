@@ -10,17 +10,17 @@ import contextlib
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.debuggee import Debuggee, Wait
+from gdbrr.rsp.debuggee import SYSCALL, Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.process import history
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.forward import Forward
 from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.request import Action
-from gdbrr.rsp.reverse import Span, Target, resolve
+from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Hit, Moment, Point, Progress
+from gdbrr.timeline.model import Call, Hit, Moment, Point, Progress
 
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
@@ -37,6 +37,8 @@ class Navigator(Forward):
         self.finished = False
         """The live process has ended; its recording can be opened."""
         self._live_stop = Stop()
+        self._caught: tuple[Moment, Call] | None = None
+        """The return from a system call that a move back stopped at last, and where."""
 
     @property
     def recording(self) -> bool:
@@ -125,7 +127,11 @@ class Navigator(Forward):
         self.undo(progress)
         if target is None:
             self._leave_live(progress)
-            hit = self._search(self.points.for_search(), 1, progress)
+            hit, call = self._search(self.points.for_search(), 1, progress), self._call_before(progress)
+            if call is not None and (hit is None or is_behind(call, hit.moment)):
+                stop = self.land_at_call(call, progress)
+                self._caught = self.moment(progress), call
+                return stop
             if hit is None:
                 return self._begin(progress)
             self.land(hit.moment, progress, hit.thread)
@@ -179,6 +185,23 @@ class Navigator(Forward):
                 return hit
             before = hit.moment
         return hit
+
+    def _call_before(self, progress: Progress | None) -> Call | None:
+        """The last system call to stop at before now. A return is where the program goes on; one that is there already
+        has come from it."""
+        numbers = self.points.calls
+        if numbers is None:
+            return None
+        now = self.moment(progress)
+        call = self._timeline().last_call(now.tick + (now.pc is not None), numbers, progress)
+        if call is None or not call.behind or (self._caught != (now, call) and not self._is_behind_call(now, call)):
+            return call
+        return self._timeline().last_call(call.tick, numbers, progress)
+
+    def _is_behind_call(self, now: Moment, call: Call) -> bool:
+        if now.tick != call.tick or now.pc is None or now.nth != 1:
+            return False
+        return self.require().upstream.memory(now.pc - 2, 2) == SYSCALL
 
     def _begin(self, progress: Progress | None) -> Stop:
         start = self._timeline().start

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import select
 import sys
 import time
@@ -26,6 +25,7 @@ from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.packet import error_text, escape, to_hex
 from gdbrr.rsp.process import files
 from gdbrr.rsp.process.altered import Altered
+from gdbrr.rsp.process.threads import threads_xml
 from gdbrr.rsp.process.vdso import Vdso
 from gdbrr.rsp.request import ALL, ThreadId
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
@@ -36,7 +36,10 @@ _PASSED_FEATURES = (
     *("PacketSize=", "QPassSignals+", "QProgramSignals+", "swbreak+", "hwbreak+", "augmented-libraries"),
     *(f"qXfer:{name}:read+" for name in ("auxv", "features", "libraries-svr4", "exec-file", "threads", "siginfo")),
 )
-_OWN_FEATURES = ("ReverseContinue+", "ReverseStep+", "QStartNoAckMode+", "vContSupported+", "multiprocess+")
+_OWN_FEATURES = (
+    *("ReverseContinue+", "ReverseStep+", "QCatchSyscalls+"),
+    *("QStartNoAckMode+", "vContSupported+", "multiprocess+"),
+)
 
 
 class Proxy:
@@ -159,18 +162,6 @@ class Proxy:
         debuggee = self.navigator.require()
         return b"m" + b",".join(self._wire(debuggee.virtual(tid)) for tid in debuggee.tids())
 
-    def _threads_xml(self) -> bytes:
-        """gdbserver's list with GDB's ids. The core a thread runs on is no fact of the recording."""
-        debuggee = self.navigator.require()
-        text = re.sub(rb' core="[^"]*"', b"", debuggee.upstream.transfer("threads", b""))
-        known = debuggee.tids()
-
-        def renamed(match: re.Match[bytes]) -> bytes:
-            tid = ThreadId.parse(match[2]).tid
-            return match[1] + self._wire(debuggee.virtual(tid)) + match[3] if tid in known else b""
-
-        return re.sub(rb'(<thread [^>]*?\bid=")(p?[0-9a-f.]+)("[^>]*?(?:/>|>.*?</thread>))', renamed, text, flags=re.S)
-
     def _current_thread(self, request: rq.CurrentThread) -> bytes:
         self.navigator.require()
         return b"QC" + self._wire(self.navigator.thread)
@@ -249,7 +240,7 @@ class Proxy:
 
     def _transfer(self, request: rq.Transfer) -> bytes:
         if request.object == "threads":
-            data = self._threads_xml()
+            data = threads_xml(self.navigator.require(), self._wire)
         elif request.object == "exec-file":
             data = os.fsencode(os.readlink(f"/proc/{self.navigator.require().pid}/exe"))
         elif request.object in ("auxv", "features", "libraries-svr4", "siginfo"):
@@ -318,6 +309,10 @@ class Proxy:
         self.navigator.points.change(request.insert, (request.type, request.addr, request.kind))
         return b"OK"
 
+    def _catch_calls(self, request: rq.CatchCalls) -> bytes:
+        self.navigator.points.calls = request.numbers
+        return b"OK"
+
     # ------------------------------------------------------------ moving
 
     def _resume(self, request: rq.Resume) -> bytes:
@@ -367,6 +362,7 @@ _HANDLERS: dict[type[rq.Request], Callable[..., bytes | None]] = {
     rq.Attach: Proxy._attach,
     rq.Attached: Proxy._attached,
     rq.Breakpoint: Proxy._breakpoint,
+    rq.CatchCalls: Proxy._catch_calls,
     rq.CurrentThread: Proxy._current_thread,
     rq.Custom: Proxy._custom,
     rq.Detach: Proxy._detach,

@@ -223,6 +223,13 @@ class ProgramSignals(Request):
 
 
 @dataclass(frozen=True)
+class CatchCalls(Request):
+    """Which system calls to stop at: none, all (an empty set), or these."""
+
+    numbers: frozenset[int] | None
+
+
+@dataclass(frozen=True)
 class HostFile(Request):
     """`vFile`; payload as it came."""
 
@@ -367,6 +374,8 @@ _TABLE: list[tuple[re.Pattern[bytes], Callable[[re.Match[bytes]], Request]]] = [
     _rule(rb"qSearch:memory:.+", lambda m: SearchMemory(m[0])),
     _rule(rb"QPassSignals:(.*)", _signals),
     _rule(rb"QProgramSignals:.*", lambda m: ProgramSignals(m[0])),
+    _rule(rb"QCatchSyscalls:0", lambda m: CatchCalls(None)),
+    _rule(rb"QCatchSyscalls:1((?:;[0-9a-fA-F]+)*)", lambda m: CatchCalls(frozenset(map(_hex, m[1].split(b";")[1:])))),
     _rule(rb"vFile:([a-z]+):(.*)", lambda m: HostFile(m[1], unescape(m[2]), m[0])),
     _rule(rb"vKill;.*", lambda m: Kill(True)),
     _rule(rb"k", lambda m: Kill(False)),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind, Timeline
+from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, PointKind, Timeline
 
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 """The digit of Z and z packets."""
@@ -31,6 +31,8 @@ class PointTable:
 
     def __init__(self) -> None:
         self.held: set[Held] = set()
+        self.calls: frozenset[int] | None = None
+        """The system calls to stop at, by number: None for no call, none of them for any."""
         self._seen: set[int] = set()
 
     def change(self, insert: bool, held: Held) -> None:
@@ -250,6 +252,13 @@ def epoch_before(span: Span, now: Moment, count: int) -> Moment:
     """The COUNT-th epoch start before NOW; the start of the demo where there are not that many."""
     passed = [epoch.start for epoch in span.epochs if (epoch.start, False) < (now.tick, now.pc is not None)]
     return Moment(passed[-count]) if count <= len(passed) else span.start
+
+
+def is_behind(call: Call, moment: Moment) -> bool:
+    """Whether a stop at CALL comes behind MOMENT; a return is behind the operation that it is."""
+    if call.tick != moment.tick:
+        return call.tick > moment.tick
+    return call.behind and moment.pc is None
 
 
 def _at_least(least: int, number: int, name: str) -> int:

@@ -94,8 +94,14 @@ class DemoLeaf:
         slot = self._worker.slot
         slot.raw.flags |= lib.GR_SLOT_DEBUGGED
         slot.arm([])
+        slot.command(lib.GR_CMD_RUN, stop_tick=self._reachable(stop_tick))
+
+    def stop_at(self, stop_tick: int | None) -> None:
+        self._worker.slot.raw.stop_tick = self._reachable(stop_tick)
+
+    def _reachable(self, tick: int | None) -> int:
         last = FOREVER if self._last is None else self._last
-        slot.command(lib.GR_CMD_RUN, stop_tick=last if stop_tick is None else min(stop_tick, last))
+        return last if tick is None else min(tick, last)
 
     def drop(self) -> None:
         self._worker.drop()

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from gdbrr.errors import GdbrrError
 
@@ -83,6 +83,17 @@ class Hit:
     """Of the instruction that did it (`exact`) or of the one behind it; 0 for an operation's."""
 
 
+class Call(NamedTuple):
+    """The start of a system call, or its return, as a debugger stops at it."""
+
+    tick: int
+    thread: int
+    number: int
+    returns: bool
+    behind: bool
+    """Whether that is behind operation `tick`, where the program goes on, or in front of it."""
+
+
 @dataclass(frozen=True)
 class ThreadView:
     """One thread of a leaf. Registers are the program's, even where the thread really waits in the engine."""
@@ -152,6 +163,10 @@ class Leaf(Protocol):
         """Let the engine go on (to stop_tick or the end) as soon as a debugger resumes the process."""
         ...
 
+    def stop_at(self, stop_tick: int | None) -> None:
+        """The same for one that was let go before and is stopped by its debugger, in front of that tick."""
+        ...
+
     def drop(self) -> None: ...
 
 
@@ -172,6 +187,17 @@ class Timeline(Protocol):
 
     def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None = None) -> Moment:
         """The moment of a thread that was stopped with these registers, as_recorded, in the segment of `tick`."""
+        ...
+
+    def next_call(
+        self, tick: int, numbers: frozenset[int], thread: int | None = None, progress: Progress | None = None
+    ) -> Call | None:
+        """The first system call, or return from one, at TICK or behind it that has one of NUMBERS (none: any) and is
+        not of THREAD."""
+        ...
+
+    def last_call(self, tick: int, numbers: frozenset[int], progress: Progress | None = None) -> Call | None:
+        """The last one in front of TICK."""
         ...
 
     def seconds(self, tick: int) -> float | None:

@@ -18,12 +18,13 @@ from gdbrr.ctl.control import Armed, Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
+from gdbrr.timeline.calls import Calls
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
 from gdbrr.timeline.hits import check_points
 from gdbrr.timeline.leaf import DemoLeaf
-from gdbrr.timeline.model import Epoch, Hit, Moment, Point, Progress
+from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
@@ -69,6 +70,7 @@ class DemoTimeline:
         self.soft: Soft | None = None
         """Once settled: output that differs from the recorded one."""
         self._order = Order(demo, stop[0] if stop else None)
+        self._calls = Calls(demo, self._order)
         with open(os.devnull, "r+b") as nothing:
             fd = nothing.fileno()
             replay = replays.start(
@@ -122,6 +124,14 @@ class DemoTimeline:
         last = self._order.ticks
         rows = [row for row in self.demo.epochs if row.start < max(last, 1)]
         return [Epoch(row.index, row.start, min(row.end, last), row.bytes, row.time) for row in rows]
+
+    def next_call(
+        self, tick: int, numbers: frozenset[int], thread: int | None = None, progress: Progress | None = None
+    ) -> Call | None:
+        return self._calls.first(tick, numbers, thread, progress)
+
+    def last_call(self, tick: int, numbers: frozenset[int], progress: Progress | None = None) -> Call | None:
+        return self._calls.last(tick, numbers, progress)
 
     def seconds(self, tick: int) -> float | None:
         return Clock(self.demo, self._order.ticks).seconds(tick)

@@ -179,8 +179,11 @@ class FakeLeaf:
         assert self._process.page.state in (STANDING, TRAPPED, ENDED), "released while it runs"
         self.releases += 1
         self._process.page.debugged = 1
-        self._process.page.stop_tick = len(ORDER) if stop_tick is None else stop_tick
+        self.stop_at(stop_tick)
         self._process.go()
+
+    def stop_at(self, stop_tick: int | None) -> None:
+        self._process.page.stop_tick = len(ORDER) if stop_tick is None else stop_tick
 
     def drop(self) -> None:
         self._process.kill()

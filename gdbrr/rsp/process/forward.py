@@ -17,7 +17,7 @@ from gdbrr.rsp.process.landing import Landing, Say
 from gdbrr.rsp.reverse import WATCH, Held, PointTable
 from gdbrr.rsp.stop import SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Leaf, Moment, Point, PointKind, Progress, as_recorded
+from gdbrr.timeline.model import Call, Leaf, Moment, Point, PointKind, Progress, as_recorded
 
 _END = (("replaylog", "end"),)
 
@@ -135,13 +135,49 @@ class Forward(Landing):
             return self.here(SIGNAL_TRAP, () if over else _END)
         self._moment = None
         self._crash = 0
-        stop = debuggee.run_leaf(step, signals, held, fence)
+        call = self._next_call(debuggee, leaf, step)
+        if call is not None and debuggee.standing and call.tick == leaf.tick:
+            stop = debuggee.at_call(call)
+        else:
+            stop = debuggee.run_leaf(step, signals, held, fence, call)
+        if call is not None and leaf.tick > call.tick:
+            return self.land_at_call(call)  # Ctrl-C had stopped its thread on the way into it, where it cannot be held
+        if call is not None and call.behind and stop.has("syscall_return"):
+            stop = self._behind_call(debuggee, stop, fence)
         if stop.ended:
             # The program ended where the recording did; its process is of no use to anybody.
             self._land_at_end()
             return self.here(SIGNAL_TRAP, _END)
         if over and step is not None and stop.reasons == _END:
             stop = Stop(SIGNAL_TRAP, step)
+        return self._arrive(debuggee, stop)
+
+    def _next_call(self, debuggee: Debuggee, leaf: Leaf, step: int | None) -> Call | None:
+        """The system call to stop at, if nothing stops it before. A thread that is stepped comes to none, as without a
+        replay, and one that stands in front of its call goes on from there."""
+        numbers = self.points.calls
+        if numbers is None:
+            return None
+        view = debuggee.views().get(step) if step is not None else None
+        stepped = view.index if view is not None else None
+        call = self._timeline().next_call(leaf.tick, numbers, stepped)
+        if call is not None and call.tick == leaf.tick and debuggee.standing and not call.behind:
+            call = self._timeline().next_call(leaf.tick + 1, numbers, stepped)
+        return call
+
+    def _behind_call(self, debuggee: Debuggee, stop: Stop, fence: Fence | None = None) -> Stop:
+        """From in front of the end of a system call, as STOP says, to where the program goes on."""
+        landed = debuggee.run_leaf(stop.tid, [], set(), fence)
+        plain = landed.signal == SIGNAL_TRAP and not landed.ended and not landed.reasons
+        return dataclasses.replace(landed, reasons=stop.reasons) if plain else landed
+
+    def land_at_call(self, call: Call, progress: Progress | None = None) -> Stop:
+        self.land(Moment(call.tick), progress, call.thread)
+        debuggee = self.require()
+        stop = debuggee.at_call(call)
+        if call.behind:
+            self._moment = None
+            stop = self._behind_call(debuggee, stop)
         return self._arrive(debuggee, stop)
 
     def _fence(self, debuggee: Debuggee, leaf: Leaf) -> Fence | None:

@@ -6,11 +6,13 @@ Owns: the mapping between kernel ids of this process and the ids GDB sees.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
 from gdbrr.rsp.ids import NoThread, ids_of
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, Layout
+from gdbrr.rsp.request import ThreadId
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
 
@@ -130,3 +132,15 @@ class Attached:
     def expedited(self, tid: int) -> dict[int, bytes]:
         packet = self.g(tid)
         return {number: self.layout.cut(packet, number) for number in EXPEDITED}
+
+
+def threads_xml(process: Attached, wire: Callable[[int], bytes]) -> bytes:
+    """gdbserver's list with GDB's ids, as WIRE writes them. The core a thread runs on is no fact of the recording."""
+    text = re.sub(rb' core="[^"]*"', b"", process.upstream.transfer("threads", b""))
+    known = process.tids()
+
+    def renamed(match: re.Match[bytes]) -> bytes:
+        tid = ThreadId.parse(match[2]).tid
+        return match[1] + wire(process.virtual(tid)) + match[3] if tid in known else b""
+
+    return re.sub(rb'(<thread [^>]*?\bid=")(p?[0-9a-f.]+)("[^>]*?(?:/>|>.*?</thread>))', renamed, text, flags=re.S)
