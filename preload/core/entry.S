@@ -240,14 +240,14 @@ gr_lock_trapped:
 	.cfi_endproc
 	.size gr_lock_stub, .-gr_lock_stub
 
-// The exported wrappers. eax: which one.
-	.set gr_wrap_number, 0
-	.set gr_quick_pthread_mutex_lock, 1   // these names are in sync/quick.S, which comes here where it cannot go on
-	.set gr_quick_pthread_mutex_unlock, 1
+	.set gr_wrap_number, 0 // the exported wrappers; eax: which one
+	.irp name, mutex_lock, mutex_unlock, spin_lock, spin_trylock, spin_unlock, rwlock_rdlock, rwlock_tryrdlock, rwlock_unlock, \
+		cond_signal, cond_broadcast; .set gr_own_pthread_\name, 1; .endr // in sync/quick.S, which may come here
+	.irp name, sem_wait, sem_trywait, sem_post; .set gr_own_\name, 1; .endr
 #define WRAP(name, version, op, doc) \
 	.type gr_plain_##name, @function; gr_plain_##name: mov $gr_wrap_number, %eax; jmp gr_wrap; \
 	.size gr_plain_##name, .-gr_plain_##name; .globl gr_plain_##name; .hidden gr_plain_##name; \
-	.ifndef gr_quick_##name; .globl name; .type name, @function; .set name, gr_plain_##name; .endif; \
+	.ifndef gr_own_##name; .globl name; .type name, @function; .set name, gr_plain_##name; .endif; \
 	.set gr_wrap_number, gr_wrap_number + 1;
 #include "../tables/wrappers.def"
 #undef WRAP

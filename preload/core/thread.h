@@ -19,6 +19,8 @@ struct gr_ctx { uint64_t rbx, rbp, r12, r13, r14, r15, rsp, rip; };
 
 #define GR_ONCE_DEPTH 16
 struct gr_onces { uint64_t object[GR_ONCE_DEPTH]; };
+#define GR_HOLDS 16
+struct gr_holds { uint64_t object[GR_HOLDS]; };
 struct gr_attr { uint64_t word[7]; }; // a pthread_attr_t
 // A siginfo_t as the kernel writes it, and an alternate stack as the program set it.
 struct gr_siginfo { uint64_t word[16]; };

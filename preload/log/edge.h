@@ -1,7 +1,7 @@
-// The order of operations on mutexes without a clock of all: each mutex remembers its last user.
+// The order of operations without a clock of all: each object remembers its last user.
 // Runs in: application threads while recording; the words also on replay.
 // May call: core, log.
-// Owns: the words in the program's mutexes, the run that each thread has under way.
+// Owns: the words in the program's mutexes, the cells of other objects, the run that each thread has under way.
 //
 // INVARIANT(order-by-stamp): a stamp belongs to an event and to the run behind it. Where an operation depends on one of
 // another thread, its stamp is the greater one; so the events of all threads, sorted by stamp, are in an order in which
@@ -16,6 +16,14 @@
 // INVARIANT(word-in-the-mutex): the word stands in the links that the library only uses for robust mutexes, so it is
 // injective, nobody else's, and comes with the cache line of the lock. It is read and written by whoever holds the mutex,
 // and by replays with the same value.
+//
+// Spinlocks, read-write locks and semaphores have no room for a word, or no one holder who could write it. Their words stand
+// in cells, which are found by the object's address. What takes such an object lies behind what gave it: it joins the run
+// under way where that follows from its thread's stamp, else it is an edge. What gives one writes its own stamp, if no greater
+// one is there, and waits for nobody: two who post one semaphore, or read under one lock, are in no order.
+//
+// INVARIANT(cell-only-rises): a stamp in a cell is never made smaller, and is there before the object is given. So a cell may
+// serve several objects: they are in more of an order than they need, which is true all the same, and none of them in less.
 #pragma once
 
 #include <pthread.h>
@@ -51,11 +59,32 @@ static inline bool gr_edge_has(uint64_t mutex)
 	return gr_edges && !(((pthread_mutex_t *)mutex)->__data.__kind & ~3);
 }
 
+// Words of a thread and of its own stamp; of several threads with one stamp none is the last user.
+#define GR_SEVERAL 0xffff
+
+// What gives (`given`), and who reads under a read-write lock (`read`): a writer is behind both.
+struct gr_cell { _Alignas(64) uint64_t given; uint64_t read; };
+enum gr_cell_word { GR_CELL_GIVEN, GR_CELL_READ };
+
 void gr_edge_init(void);
 void gr_edge_start(void); // the first operation is in the log
 
 // While recording: an operation on a mutex with a word, which this thread holds, has succeeded or (unlock) will.
 void gr_edge_log(struct gr_thread *self, enum gr_op op, uint64_t mutex);
+
+// While recording: this thread has taken the object, or is about to give it. `alone`: as a writer.
+void gr_cell_take(struct gr_thread *self, enum gr_op op, uint64_t object, bool alone);
+void gr_cell_give(struct gr_thread *self, enum gr_op op, uint64_t object, enum gr_cell_word which);
+
+// An operation that nothing depends on.
+void gr_cell_count(struct gr_thread *self, enum gr_op op, uint64_t object);
+
+// A stamp that lies in front of everything that is behind what was given so far.
+uint64_t gr_cell_stamp(uint64_t object);
+
+// What this thread holds, as far as there is room: the mark of a thread that waits names who has it (0: nobody known).
+void gr_hold(struct gr_thread *self, uint64_t object, bool holds);
+uint32_t gr_holder(uint64_t object);
 
 // The stamp in the word of a mutex that this thread holds; 0: it has none.
 uint64_t gr_edge_stamp(const struct gr_thread *self, uint64_t mutex);

@@ -234,7 +234,22 @@ static bool matches(const struct gr_event *ev, enum gr_op op, uint64_t object)
 // ---------------------------------------------------------------- runs
 static bool is_in_runs(enum gr_op op)
 {
-	return op == GR_OP_MUTEX_LOCK || op == GR_OP_MUTEX_TRYLOCK || op == GR_OP_MUTEX_UNLOCK;
+	switch (op) {
+	case GR_OP_MUTEX_LOCK:
+	case GR_OP_MUTEX_TRYLOCK:
+	case GR_OP_MUTEX_UNLOCK:
+	case GR_OP_SPIN_LOCK:
+	case GR_OP_SPIN_UNLOCK:
+	case GR_OP_SEM_WAIT:
+	case GR_OP_SEM_POST:
+	case GR_OP_RWLOCK_READ:
+	case GR_OP_RWLOCK_WRITE:
+	case GR_OP_RWLOCK_UNLOCK:
+	case GR_OP_COND_SIGNAL:
+		return true;
+	default:
+		return false;
+	}
 }
 
 // One more operation of the run under way. INVARIANT(run-is-checked): which ones they were is compared at its end; up to
@@ -245,6 +260,7 @@ static void next_of_run(struct gr_thread *self, enum gr_op op, uint16_t nr, uint
 	if (!is_in_runs(op))
 		gr_gate_desync(self, &run, op, nr, object, "another operation");
 	self->run_hash = gr_run_hash(self->run_hash, op, object);
+	self->counted = true;
 	if (--self->run_left == 0 && gr_run_fold(self->run_hash) != self->run_check)
 		gr_gate_desync(self, &run, op, nr, object, "other operations in a run that ends here");
 	*ret = (struct gr_event){.kind = op, .object = object, .stamp = self->stamp};
@@ -297,6 +313,7 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 			gr_gate_on_signal(self);
 		await_turn(self, TAKE);
 		next_event(self, op, nr, object, ret);
+		self->waited |= ret->kind == GR_OP_BLOCK;
 	} while (may_miss(ret) && !matches(ret, op, object));
 	if (ret->kind != op || ret->nr != nr)
 		gr_gate_desync(self, ret, op, nr, object, "another operation");

@@ -82,6 +82,26 @@ long gr_wrap_pthread_cond_clockwait(struct gr_thread *self, struct gr_regs *fram
 	return WAIT(self, frame, pthread_cond_clockwait, frame->rdi, frame->rsi, frame->rdx, frame->rcx);
 }
 
+// Without a frame (quick.S): nobody waits, which the library finds out in the same way, and nothing depends on it.
+bool gr_quick_pthread_cond_signal(struct gr_thread *self, pthread_cond_t *cond);
+bool gr_quick_pthread_cond_broadcast(struct gr_thread *self, pthread_cond_t *cond);
+
+#define WAITER 8 // in __wrefs; below are the library's flags
+
+bool gr_quick_pthread_cond_signal(struct gr_thread *self, pthread_cond_t *cond)
+{
+	if (__atomic_load_n(&cond->__data.__wrefs, __ATOMIC_RELAXED) >= WAITER)
+		return false;
+	gr_digest_primitive(self, GR_OP_COND_SIGNAL, (uint64_t)cond);
+	gr_cell_count(self, GR_OP_COND_SIGNAL, (uint64_t)cond);
+	return true;
+}
+
+bool gr_quick_pthread_cond_broadcast(struct gr_thread *self, pthread_cond_t *cond)
+{
+	return gr_quick_pthread_cond_signal(self, cond);
+}
+
 // The library waits in it for threads that were woken before and have not gone yet, behind the only event: no place for a
 // handler, see INVARIANT(within-has-more).
 #define GIVE(self, frame, name) \

@@ -88,6 +88,7 @@ static void block(struct gr_thread *self, uint64_t mutex)
 	if (gr_edge_has(mutex))
 		ev.check = 1 + (uint16_t)__atomic_load_n(gr_edge_word(mutex), __ATOMIC_RELAXED);
 	gr_log(self, &ev);
+	self->waited = true;
 }
 
 #define LOCK(self, mutex, name, ...) \

@@ -9,6 +9,7 @@
 
 #include "../core/panic.h"
 #include "../digest/digest.h"
+#include "../log/edge.h"
 #include "../log/log.h"
 #include "../log/turn.h"
 #include "../replay/cancel.h"
@@ -24,7 +25,29 @@ void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long resu
 
 void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
-	gr_op_log(self, GR_OP_BLOCK, object, op);
+	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = object, .result = op, .check = gr_edges ? gr_holder(object) : 0};
+	gr_log(self, &ev);
+	self->waited = true;
+}
+
+void gr_op_taken(struct gr_thread *self, enum gr_op op, uint64_t object, long result, bool alone)
+{
+	if (result || !gr_edges) {
+		gr_op_log(self, op, object, result);
+		return;
+	}
+	gr_digest_primitive(self, op, object);
+	gr_cell_take(self, op, object, alone);
+}
+
+void gr_op_given(struct gr_thread *self, enum gr_op op, uint64_t object, enum gr_cell_word which)
+{
+	if (gr_mode != GR_MODE_RECORD || !gr_edges) {
+		gr_op(self, op, object);
+		return;
+	}
+	gr_digest_primitive(self, op, object);
+	gr_cell_give(self, op, object, which);
 }
 
 long gr_op_result(struct gr_thread *self, enum gr_op op, uint64_t object)
@@ -118,9 +141,23 @@ static bool has_event(unsigned which)
 // it did not, and what it left there would stay for as long as the program uses none: by it a moment in a loop is known again.
 // Seen with pthread_cond_wait of glibc 2.35, where it really waits. Those of mutexes and spinlocks, which have to be quick, use no
 // vector registers (glibc 2.35 and 2.36).
-static bool leaves_vectors(unsigned which)
+//
+// Those of semaphores, of read-write locks and the signalling of conditions use none either, unless they wait. Where they have
+// no event of their own and no mark (BLOCK), as a replay sees too, they did not.
+static bool leaves_vectors(const struct gr_thread *self, unsigned which)
 {
 	switch (which) {
+	case GR_WRAP_sem_wait:
+	case GR_WRAP_sem_trywait:
+	case GR_WRAP_sem_post:
+	case GR_WRAP_pthread_rwlock_rdlock:
+	case GR_WRAP_pthread_rwlock_tryrdlock:
+	case GR_WRAP_pthread_rwlock_wrlock:
+	case GR_WRAP_pthread_rwlock_trywrlock:
+	case GR_WRAP_pthread_rwlock_unlock:
+	case GR_WRAP_pthread_cond_signal:
+	case GR_WRAP_pthread_cond_broadcast:
+		return !self->counted || self->waited;
 	case GR_WRAP_pthread_mutex_lock:
 	case GR_WRAP_pthread_mutex_trylock:
 	case GR_WRAP_pthread_mutex_unlock:
@@ -215,6 +252,7 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 		return;
 	}
 	uint64_t rip = frame->rip;
+	self->counted = self->waited = false;
 	gr_show_call(self, frame);
 	self->pub.state = GR_T_ENGINE;
 	if (which < GR_WRAP_COUNT)
@@ -226,8 +264,9 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 		if (frame->rip == rip)
 			leave_result(frame, ret, which);
 	}
-	if (leaves_vectors(which))
+	if (leaves_vectors(self, which))
 		clear_vectors();
+	self->waited = true; // for one in whose middle this one was
 	if (gr_digest_on())
 		gr_digest_leave(self, frame, false);
 	// No place for a handler: the middle of an allocation, and the way from the engine into a function of the library.

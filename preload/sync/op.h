@@ -7,6 +7,7 @@
 #include "../core/guard.h"
 #include "../core/ops.h"
 #include "../core/page.h"
+#include "../log/edge.h"
 
 // INVARIANT(order-of-stamps): what takes something away from others is stamped after it was taken, what gives it is
 // stamped before, so the stamps of one object's operations are in the order in which it changed hands.
@@ -20,6 +21,12 @@ void gr_op(struct gr_thread *self, enum gr_op op, uint64_t object);
 
 // Recording: one that has happened, with its result.
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result);
+
+// The same for one that has succeeded in taking an object with a cell, or not; `alone`: as a writer.
+void gr_op_taken(struct gr_thread *self, enum gr_op op, uint64_t object, long result, bool alone);
+
+// As gr_op, for one that gives an object with a cell.
+void gr_op_given(struct gr_thread *self, enum gr_op op, uint64_t object, enum gr_cell_word which);
 
 // Recording: the thread will wait for the object, in order to do `op`. If the demo ends here, this says for what.
 void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object);
@@ -50,8 +57,20 @@ long gr_op_outcome(struct gr_thread *self, uint64_t object, long real);
 		take_ret; \
 	})
 
-// The same where it may have to wait: `try` is asked first and says EBUSY.
-#define GR_TAKE_BLOCKING(self, op, object, try, name, ...) \
+// One that takes an object with a cell (log/edge.h); and where it may have to wait: `try` is asked first and says EBUSY.
+#define GR_TAKE_CELL(self, op, object, alone, name) \
+	({ \
+		long take_ret; \
+		if (gr_mode == GR_MODE_RECORD) { \
+			take_ret = GR_REAL(self, name, object); \
+			gr_op_taken(self, op, object, take_ret, alone); \
+		} else { \
+			take_ret = gr_op_result(self, op, object); \
+		} \
+		take_ret; \
+	})
+
+#define GR_TAKE_BLOCKING(self, op, object, alone, try, name, ...) \
 	({ \
 		long take_ret; \
 		if (gr_mode == GR_MODE_RECORD) { \
@@ -60,7 +79,7 @@ long gr_op_outcome(struct gr_thread *self, uint64_t object, long real);
 				gr_op_block(self, op, object); \
 				take_ret = GR_REAL(self, name, ##__VA_ARGS__); \
 			} \
-			gr_op_log(self, op, object, take_ret); \
+			gr_op_taken(self, op, object, take_ret, alone); \
 		} else { \
 			take_ret = gr_op_result(self, op, object); \
 		} \

@@ -1,7 +1,7 @@
-// Mutexes without a frame: the way that nearly all operations on them take while recording.
+// Primitives without a frame: the way that nearly all operations on them take while recording.
 // Runs in: application threads, with the program's registers live, on its stack.
-// May call: gr_mutex_edge, gr_mutex_wake, on the engine's stack.
-// Owns: the symbols pthread_mutex_lock and pthread_mutex_unlock.
+// May call: gr_mutex_edge, gr_mutex_wake, gr_quick_*, on the engine's stack.
+// Owns: the symbols of those functions.
 //
 // A normal mutex that is free, or that nobody waits for, while recording: the library's few instructions and one more
 // operation of the thread's run (log/edge.h). Everything else goes the way of all wrappers, from the start. Nothing is
@@ -32,6 +32,10 @@
 	jne \elsewhere
 	cmpq $0, GR_OFF_STASH(%r11)
 	jne \elsewhere
+.endm
+
+.macro QUICK_ENTER_MUTEX elsewhere
+	QUICK_ENTER \elsewhere
 	cmpl $0, MUTEX_KIND(%rdi)
 	jne \elsewhere
 .endm
@@ -87,7 +91,7 @@
 	.type pthread_mutex_lock, @function
 pthread_mutex_lock:
 	.cfi_startproc
-	QUICK_ENTER gr_plain_pthread_mutex_lock
+	QUICK_ENTER_MUTEX gr_plain_pthread_mutex_lock
 	xor %eax, %eax
 	mov $1, %ecx
 	lock cmpxchg %ecx, (%rdi)
@@ -111,7 +115,7 @@ pthread_mutex_lock:
 	.type pthread_mutex_unlock, @function
 pthread_mutex_unlock:
 	.cfi_startproc
-	QUICK_ENTER gr_plain_pthread_mutex_unlock
+	QUICK_ENTER_MUTEX gr_plain_pthread_mutex_unlock
 	QUICK_COUNT GR_OP_MUTEX_UNLOCK, 1f
 2:	movl $0, MUTEX_OWNER(%rdi)
 	decl MUTEX_USERS(%rdi)
@@ -132,5 +136,37 @@ pthread_mutex_unlock:
 gr_quick_edge:
 	mov %r11, %rdi
 	jmp gr_mutex_edge
+
+// Other primitives: gr_quick_NAME does it all, or says that it did nothing. There %rdi is the thread, as a second argument
+// the object.
+.macro QUICK name
+	.balign 64
+	.globl \name
+	.type \name, @function
+\name:
+	.cfi_startproc
+	QUICK_ENTER gr_plain_\name
+	mov %rdi, %rsi
+	QUICK_CALL 7f
+	test %al, %al
+	jz gr_plain_\name
+	QUICK_LEAVE
+7:	mov %r11, %rdi
+	jmp gr_quick_\name
+	.cfi_endproc
+	.size \name, .-\name
+.endm
+
+	QUICK pthread_spin_lock
+	QUICK pthread_spin_trylock
+	QUICK pthread_spin_unlock
+	QUICK sem_wait
+	QUICK sem_trywait
+	QUICK sem_post
+	QUICK pthread_rwlock_rdlock
+	QUICK pthread_rwlock_tryrdlock
+	QUICK pthread_rwlock_unlock
+	QUICK pthread_cond_signal
+	QUICK pthread_cond_broadcast
 
 	.section .note.GNU-stack, "", @progbits

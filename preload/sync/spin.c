@@ -7,12 +7,45 @@
 #include "../log/turn.h"
 #include "op.h"
 
-// x86: 1 is free.
-static void show(uint64_t lock, int value, long ret)
+#define FREE 1 // x86
+
+static void show(struct gr_thread *self, uint64_t lock, bool taken, long ret)
 {
 	if (gr_mode == GR_MODE_REPLAY && !ret)
-		*(volatile int *)lock = value;
+		*(volatile int *)lock = taken ? 0 : FREE;
+	else if (!ret)
+		gr_hold(self, lock, taken);
 }
+
+// ---------------------------------------------------------------- without a frame (quick.S); false: not as easy as that
+bool gr_quick_pthread_spin_trylock(struct gr_thread *self, int *lock);
+bool gr_quick_pthread_spin_lock(struct gr_thread *self, int *lock);
+bool gr_quick_pthread_spin_unlock(struct gr_thread *self, int *lock);
+
+// As the library does it: who finds the lock taken leaves it as it was, or as taken without anybody waiting.
+bool gr_quick_pthread_spin_trylock(struct gr_thread *self, int *lock)
+{
+	if (__atomic_load_n(lock, __ATOMIC_RELAXED) != FREE || __atomic_exchange_n(lock, 0, __ATOMIC_ACQUIRE) != FREE)
+		return false;
+	gr_cell_take(self, GR_OP_SPIN_LOCK, (uint64_t)lock, true);
+	gr_hold(self, (uint64_t)lock, true);
+	return true;
+}
+
+bool gr_quick_pthread_spin_lock(struct gr_thread *self, int *lock)
+{
+	return gr_quick_pthread_spin_trylock(self, lock);
+}
+
+bool gr_quick_pthread_spin_unlock(struct gr_thread *self, int *lock)
+{
+	gr_cell_give(self, GR_OP_SPIN_UNLOCK, (uint64_t)lock, GR_CELL_GIVEN);
+	gr_hold(self, (uint64_t)lock, false);
+	__atomic_store_n(lock, FREE, __ATOMIC_RELEASE);
+	return true;
+}
+
+// ---------------------------------------------------------------- operations
 
 // Where one thread at a time runs, nobody spins.
 static long lock_in_turn(struct gr_thread *self, uint64_t lock)
@@ -31,23 +64,24 @@ long gr_wrap_pthread_spin_lock(struct gr_thread *self, struct gr_regs *frame)
 {
 	if (gr_turn_on)
 		return lock_in_turn(self, frame->rdi);
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_SPIN_LOCK, frame->rdi, pthread_spin_trylock, pthread_spin_lock, frame->rdi);
-	show(frame->rdi, 0, ret);
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_SPIN_LOCK, frame->rdi, true, pthread_spin_trylock, pthread_spin_lock, frame->rdi);
+	show(self, frame->rdi, true, ret);
 	return ret;
 }
 
 long gr_wrap_pthread_spin_trylock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE(self, GR_OP_SPIN_LOCK, frame->rdi, pthread_spin_trylock, frame->rdi);
-	show(frame->rdi, 0, ret);
+	long ret = GR_TAKE_CELL(self, GR_OP_SPIN_LOCK, frame->rdi, true, pthread_spin_trylock);
+	show(self, frame->rdi, true, ret);
 	return ret;
 }
 
 long gr_wrap_pthread_spin_unlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_GIVE(self, GR_OP_SPIN_UNLOCK, frame->rdi, pthread_spin_unlock, frame->rdi);
+	gr_op_given(self, GR_OP_SPIN_UNLOCK, frame->rdi, GR_CELL_GIVEN);
+	show(self, frame->rdi, false, 0); // before somebody else has it
+	long ret = gr_op_outcome(self, frame->rdi, gr_mode == GR_MODE_RECORD ? GR_REAL(self, pthread_spin_unlock, frame->rdi) : 0);
 	if (gr_turn_on)
 		gr_turn_wake(self, frame->rdi, 1, ~0u);
-	show(frame->rdi, 1, ret);
 	return ret;
 }

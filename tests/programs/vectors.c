@@ -16,11 +16,13 @@
 
 int main(void)
 {
-	pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
 	pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+	pthread_barrier_t barrier;
 	sem_t semaphore;
-	printf("%lx ", AROUND(pthread_cond_broadcast(&condition)));
-	printf("%lx ", AROUND(pthread_rwlock_rdlock(&lock)));
+	pthread_barrier_init(&barrier, NULL, 1);
+	printf("%lx ", AROUND(pthread_barrier_wait(&barrier)));
+	printf("%lx ", AROUND(pthread_rwlock_timedrdlock(&lock, &(struct timespec){0})));
+	printf("%lx ", AROUND(pthread_rwlock_unlock(&lock))); // uses none where nobody waits, and is only counted
 	printf("%lx\n", AROUND(sem_init(&semaphore, 0, 1)));
 	return 0;
 }

@@ -45,8 +45,9 @@ def moved_stack(ops: list[Op]) -> list[Op]:
 
 
 def recorded(name: str, tmp_path: Path) -> tuple[Path, str]:
+    """With an event for each operation."""
     demo = tmp_path / f"{name}.demo"
-    return demo, record(build(name), demo).expect(0).out
+    return demo, record(build(name), demo, options=("--order-log", "clock")).expect(0).out
 
 
 EBUSY, ETIMEDOUT, EAGAIN = 16, 110, 11

@@ -1,4 +1,4 @@
-"""Operations on mutexes that are only counted: the four ways to write the order down, kills, full logs, altered runs.
+"""Operations that are only counted: the four ways to write the order down, kills, full logs, altered runs.
 
 Runs in: pytest. May call: gdbrr record, gdbrr replay.
 Owns: the negative controls of runs and edges in docs/determinism.md.
@@ -43,12 +43,25 @@ def kinds(demo: Path) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("how", ORDER_LOGS)
-def test_every_way_replays(how: str, tmp_path: Path) -> None:
-    demo, out = recorded(tmp_path, how)
+@pytest.mark.parametrize(("name", "least"), [("sync_edges", 40_000), ("sync_cells", 15_000)])
+def test_every_way_replays(name: str, least: int, how: str, tmp_path: Path) -> None:
+    demo, out = recorded(tmp_path, how, name)
     for _ in range(2):
         assert replay(demo).expect(0).out == out
     counted = kinds(demo).get(lib.GR_OP_RUN, 0)
-    assert counted > 40_000 if how in ("reduced", "transitive") else counted == 0
+    assert counted > least if how in ("reduced", "transitive") else counted == 0
+
+
+def test_readers_are_in_no_order(tmp_path: Path) -> None:
+    """Who only reads under a lock makes no edge, however many there are."""
+    demo, out = recorded(tmp_path, "transitive", "sync_readers")
+    assert replay(demo).expect(0).out == out
+    with Demo.open(demo) as opened:
+        runs: dict[int, set[int]] = {}
+        for event in opened.events():
+            if event.kind == lib.GR_OP_RUN and event.thread:
+                runs.setdefault(event.thread, set()).add(event.stamp)
+    assert len(runs) == 4 and all(len(stamps) <= 4 for stamps in runs.values())
 
 
 def test_what_nobody_else_uses_takes_no_space(tmp_path: Path) -> None:
@@ -87,8 +100,9 @@ def dropped(ops: list[Op]) -> list[Op]:
 
 
 @pytest.mark.parametrize("change", [one_less, one_more, other_hash, dropped])
-def test_control_another_run_is_reported(change: Change, tmp_path: Path) -> None:
-    demo, _ = recorded(tmp_path, "transitive")
+@pytest.mark.parametrize("name", ["sync_edges", "sync_cells"])
+def test_control_another_run_is_reported(name: str, change: Change, tmp_path: Path) -> None:
+    demo, _ = recorded(tmp_path, "transitive", name)
     result = replay(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
     assert "desynchronised at tick" in result.err
 
@@ -103,11 +117,12 @@ def threads_in_a_row(ops: list[Op]) -> list[Op]:
     return [*ops[:first], *inside, *ops[last + 1 :]]
 
 
-def test_control_without_its_edges_another_order_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["sync_edges", "sync_cells"])
+def test_control_without_its_edges_another_order_shows(name: str, tmp_path: Path) -> None:
     for number in range(5):
         place = tmp_path / str(number)
         place.mkdir()
-        demo, out = recorded(place, "transitive")
+        demo, out = recorded(place, "transitive", name)
         assert replay(alter(demo, place / "copy.demo", lambda ops: ops)).expect(0).out == out
         if replay(alter(demo, place / "altered.demo", threads_in_a_row)).out != out:
             return
