@@ -130,7 +130,7 @@ class RecordedProcess:
 
         self._recording = recording
         self._terminal = terminal
-        self._page = map_ctl(recording.directory / "ctl", write=False)
+        self._page = map_ctl(recording.directory / "ctl")
         self.approximate = False
 
     @property
@@ -140,6 +140,18 @@ class RecordedProcess:
     @property
     def trap_pc(self) -> int:
         return int(self._page.c.trap_pc)
+
+    @property
+    def call_pc(self) -> int:
+        return int(self._page.c.call_pc)
+
+    def catch(self, numbers: frozenset[int] | None) -> None:
+        caught = self._page.c.caught
+        for at in range(len(caught)):
+            caught[at] = 0xFF if numbers is not None and not numbers else 0
+        for number in numbers or ():
+            if number < 8 * len(caught):
+                caught[number // 8] |= 1 << number % 8
 
     @property
     def output_fd(self) -> int:

@@ -31,6 +31,7 @@
 #define GR_KNOB_MAX 64
 #define GR_LIVE_THREADS 1024
 #define GR_THREAD_BLOCK 0x40000
+#define GR_FORMER 4
 #define GR_SLOTS 128
 #define GR_HITS 1024
 #define GR_WATCHES 4
@@ -125,6 +126,13 @@ struct gr_thread_pub {
 	uint64_t ops;         // operations finished
 	struct gr_regs shown; // the program's registers at the call of the operation; valid unless RUNNING
 	uint64_t ret_pc;      // where the program goes on after the operation; 0 if it does not return
+	uint32_t was[GR_FORMER]; // kernel ids it had in the processes that this one is a copy of, the newest first; 0: none
+};
+
+// Where the recorded process stands at a system call that its debugger catches.
+enum gr_debug_where {
+	GR_DEBUG_CALL,
+	GR_DEBUG_RETURN, // what is shown is where the program goes on
 };
 
 // ---------------------------------------------------------------- a digest of the state
@@ -263,6 +271,8 @@ struct gr_ctl {
 	uint64_t overtaken;  // how often a thread lost the turn inside of an operation and went on beside the next one
 	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap
+	uint64_t call_pc;    // address behind the int3 of gr_debug_call
+	uint8_t caught[GR_SYS_MAX / 8]; // recording: a bit for each system call that a debugger wants to be stopped at
 	uint64_t digest_len; // bytes of digest[]; 0: it did not fit
 	uint8_t digest[GR_DIGEST_ROOM];
 	uint64_t trace[GR_TRACE_MAX];

@@ -40,7 +40,7 @@
 
 extern const ptrdiff_t __rseq_offset __attribute__((weak)); // glibc 2.35
 extern const unsigned __rseq_size __attribute__((weak));
-extern const char gr_debug_trapped[];
+extern const char gr_debug_trapped[], gr_debug_called[];
 
 static uint8_t standard_fds[3];
 
@@ -184,6 +184,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_cancel_init(self->fs_base);
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
+		gr_ctl->call_pc = (uint64_t)gr_debug_called;
 		gr_ctl->threads = 1;
 		gr_ctl->time_base = gr_time_now();
 		for (int fd = 0; fd < 3; fd++)

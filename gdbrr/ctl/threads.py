@@ -31,6 +31,8 @@ class Thread:
     ops: int
     regs: dict[str, int]
     ret_pc: int
+    was: tuple[int, ...]
+    """Kernel ids that it had in the processes this one is a copy of."""
 
     @property
     def in_engine(self) -> bool:
@@ -96,4 +98,5 @@ def _thread(pub: Any) -> Thread:
         ops=pub.ops,
         regs={name: getattr(pub.shown, name) for name in REGISTERS},
         ret_pc=pub.ret_pc,
+        was=tuple(tid for tid in pub.was if tid),
     )

@@ -13,8 +13,9 @@ import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import DOORS, beyond_door, mapped
+from gdbrr.rsp.ids import DOORS, beyond_door, in_data, mapped
 from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RIP, RSP
@@ -77,9 +78,17 @@ class Debuggee(Attached):
         while self._fresh and not stop.ended and stop.signal in _HANDOVER:
             stop = self.resume(plain)
         self._fresh = False
+        if self._at_trap(stop, self.live.call_pc):
+            return self._caught(stop)
         if self._at_trap(stop, self.live.trap_pc):
             return dataclasses.replace(stop, reasons=_END)
         return stop
+
+    def _caught(self, stop: Stop) -> Stop:
+        """The stop of the recorded process at a system call, as the engine tells it in two registers."""
+        words = self.upstream.registers(stop.tid)
+        name = "syscall_entry" if words["rdi"] == lib.GR_DEBUG_CALL else "syscall_return"
+        return Stop(SIGNAL_TRAP, stop.tid, ((name, f"{words['rsi']:x}"),))
 
     def run_leaf(
         self,
@@ -121,8 +130,10 @@ class Debuggee(Attached):
         everybody = b"vCont;" + resume_verb("c", None, signals)
         landing, whole = self._operation_end(step)
         if whole:
+            returned = self.live is not None and self._pc(step) == landing  # it was caught, and is shown there already
             stop = self._run_to(step, landing, everybody, held, fence)
-            return self._out_of_engine(step, stop, held, fence) if landing and self.leaf else stop
+            if not returned or not self._landed(step, stop):
+                return self._out_of_engine(step, stop, held, fence) if landing and self.leaf else stop
         before = self._pc(step)
         if self.leaf is not None and self._in_engine(before):
             return self._out_of_engine(step, Stop(SIGNAL_TRAP, step), held, fence)
@@ -243,7 +254,7 @@ class Debuggee(Attached):
 
     def _release(self, wanted: set[Held]) -> None:
         """Put breakpoints in place and tell the engine that it may go on when the process does."""
-        self.upstream.sync_points(self._in_code(wanted))
+        self.upstream.sync_points(wanted - in_data(self.pid, wanted - self.upstream.inserted))
         if self.leaf is None:
             return
         tick = self._until.tick if self._until is not None else None
@@ -253,15 +264,6 @@ class Debuggee(Attached):
             self.standing = False
         else:
             self.leaf.stop_at(tick)
-
-    def _in_code(self, wanted: set[Held]) -> set[Held]:
-        """INVARIANT(data-stays-data): an int3 in memory that nobody can execute would only change what the program
-        reads there. GDB asks for some where it takes a word of the stack for a return address."""
-        fresh = [held for held in wanted - self.upstream.inserted if held[0] == SOFTWARE]
-        if not fresh:
-            return wanted
-        data = mapped(self.pid, lambda allowed, path: "x" not in allowed)
-        return wanted - {held for held in fresh if any(start <= held[1] < end for start, end in data)}
 
     def resume(self, words: bytes) -> Stop:
         self._views = None

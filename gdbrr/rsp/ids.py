@@ -7,8 +7,9 @@ Owns: the ids that GDB sees.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 
+from gdbrr.rsp.reverse import SOFTWARE, Held
 from gdbrr.rsp.stop import SIGNAL_SEGV, SIGNAL_SYS
 from gdbrr.timeline.library import Library
 from gdbrr.timeline.model import ThreadView
@@ -54,6 +55,19 @@ def mapped(pid: int, wanted: Callable[[str, str], bool]) -> list[tuple[int, int]
                 start, end = fields[0].split("-")
                 ranges.append((int(start, 16), int(end, 16)))
     return ranges
+
+
+def in_data(pid: int, fresh: Set[Held]) -> set[Held]:
+    """Those of FRESH that would be an int3 in memory which nobody can execute.
+
+    INVARIANT(data-stays-data): it would only change what the program reads there. GDB asks for some where it takes a
+    word of the stack for a return address.
+    """
+    software = {held for held in fresh if held[0] == SOFTWARE}
+    if not software:
+        return software
+    data = mapped(pid, lambda allowed, path: "x" not in allowed)
+    return {held for held in software if any(start <= held[1] < end for start, end in data)}
 
 
 def beyond_door(signal: int, pc: int, library: Library, code: Callable[[int], bytes]) -> int | None:

@@ -26,6 +26,15 @@ class Live(Protocol):
         ...
 
     @property
+    def call_pc(self) -> int:
+        """A SIGTRAP with this pc means: a thread is at a system call that is caught. 0 where unknown."""
+        ...
+
+    def catch(self, numbers: frozenset[int] | None) -> None:
+        """Stop at these system calls from now on: at none of them (None), or all (an empty set)."""
+        ...
+
+    @property
     def approximate(self) -> bool:
         """The timeline at this stop ends a little in front of it."""
         ...

@@ -98,6 +98,12 @@ class Navigator(Forward):
             # What was built at the last stop does not hold what happens now.
             self._close_timeline()
         self.points.check_live()
+        assert debuggee.live is not None
+        if self.unrecorded and self.points.calls is not None:
+            raise GdbrrError(
+                "system calls are not caught behind the end of a recording", hint="delete the catchpoint and go on"
+            )
+        debuggee.live.catch(self.points.calls)
         words = resume_words(actions, self._acting)
         stop = debuggee.run_live(*self._wishes(actions), words, self.points.held)
         if stop.ended:
@@ -314,6 +320,8 @@ class Navigator(Forward):
         if self.recording:
             assert self.live is not None
             self.live.upstream.sync_points(set())
+            if self.live.live is not None:
+                self.live.live.catch(None)
             self.live.upstream.detach()
             self.current = self.live = None
 

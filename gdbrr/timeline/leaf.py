@@ -121,6 +121,7 @@ def views(pid: int, born: int) -> list[ThreadView]:
             trapped=bool(thread.state == lib.GR_T_TRAPPED),
             ops=thread.ops,
             tick=thread.tick,
+            was=thread.was,
         )
         for thread in threads.read(pid, born)
     ]

@@ -110,11 +110,16 @@ class ThreadView:
     """Parked in the engine's trap handler: on release it goes on at regs["rip"]."""
     ops: int
     tick: int | None
+    was: tuple[int, ...] = ()
+    """Kernel ids of the same thread in processes that this one is a copy of: a register may hold one still."""
 
 
 def as_recorded(regs: dict[str, int], views: Sequence[ThreadView]) -> dict[str, int]:
     """REGS of a process with these threads as they were in the recording: kernel ids differ in each process."""
-    ids = {view.tid: view.recorded_tid for view in views if view.recorded_tid}
+    known = [view for view in views if view.recorded_tid]
+    ids = {tid: view.recorded_tid for view in known for tid in view.was} | {
+        view.tid: view.recorded_tid for view in known
+    }
     # The flags, which the kernel leaves in r11, are numbers as small as the ids of a machine that was just started.
     return {name: value if name in ("eflags", "r11") else ids.get(value, value) for name, value in regs.items()}
 

@@ -84,6 +84,7 @@ _Noreturn void gr_wake(void)
 		if (!t)
 			continue;
 		made++;
+		gr_thread_copied(t);
 		if (index == 0) {
 			main_thread = t;
 			continue;

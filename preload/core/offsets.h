@@ -4,14 +4,14 @@
 // Owns: the layout of a thread's block and of the frame an entry builds.
 #pragma once
 
-#define GR_OFF_STACK 208 // struct gr_thread.stack
-#define GR_OFF_RSP 216   // struct gr_thread.program_rsp
-#define GR_OFF_NEST 224  // struct gr_thread.nest, and .held behind it
-#define GR_OFF_CANCEL 232 // struct gr_thread.cancel
-#define GR_OFF_WORD 240  // struct gr_thread.word
-#define GR_OFF_CHUNK 272 // struct gr_thread.chunk
-#define GR_OFF_CTX 336   // struct gr_thread.ctx
-#define GR_OFF_STASH 400 // struct gr_thread.stash.signals
+#define GR_OFF_STACK 224 // struct gr_thread.stack
+#define GR_OFF_RSP 232   // struct gr_thread.program_rsp
+#define GR_OFF_NEST 240  // struct gr_thread.nest, and .held behind it
+#define GR_OFF_CANCEL 248 // struct gr_thread.cancel
+#define GR_OFF_WORD 256  // struct gr_thread.word
+#define GR_OFF_CHUNK 288 // struct gr_thread.chunk
+#define GR_OFF_CTX 352   // struct gr_thread.ctx
+#define GR_OFF_STASH 416 // struct gr_thread.stash.signals
 #define GR_OFF_TID 8     // struct gr_thread_pub.tid
 #define GR_OFF_OPS 32    // struct gr_thread_pub.ops
 #define GR_CHUNK_RUN 32  // struct gr_chunk.run

@@ -100,10 +100,32 @@ bool gr_thread_is_alone(const struct gr_thread *self)
 	return true;
 }
 
+// INVARIANT(ids-outlive-copies): an id that the program read out of libc's descriptor of a thread may be in a register, or on
+// the stack, while a copy is made of the process. It means that thread in the copy as well, whose own id is another one.
+bool gr_thread_is(const struct gr_thread *t, uint32_t tid)
+{
+	for (unsigned i = 0; i < GR_FORMER && t->pub.was[i]; i++)
+		if (t->pub.was[i] == tid)
+			return true;
+	return t->pub.tid == tid;
+}
+
 uint32_t gr_thread_recorded(uint32_t tid)
 {
 	const struct gr_thread *t = gr_thread_by_tid(tid);
-	return t ? t->pub.recorded_tid : tid;
+	if (t)
+		return t->pub.recorded_tid;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
+		if (gr_thread_lives(t) && gr_thread_is(t, tid))
+			return t->pub.recorded_tid;
+	return tid;
+}
+
+void gr_thread_copied(struct gr_thread *t)
+{
+	for (unsigned i = GR_FORMER - 1; i; i--)
+		t->pub.was[i] = t->pub.was[i - 1];
+	t->pub.was[0] = t->pub.tid;
 }
 
 void gr_thread_release(struct gr_thread *t)

@@ -110,6 +110,12 @@ bool gr_thread_is_alone(const struct gr_thread *self);
 // A kernel id as the recording had it: threads of a replay have others, and the C library hands them around.
 uint32_t gr_thread_recorded(uint32_t tid);
 
+// Whether T has this kernel id, or had it in a process that this one is a copy of.
+bool gr_thread_is(const struct gr_thread *t, uint32_t tid);
+
+// T becomes a thread of a copy, and is about to get an id there.
+void gr_thread_copied(struct gr_thread *t);
+
 // A block may be taken again once its thread is gone from the kernel.
 void gr_thread_release(struct gr_thread *t);
 

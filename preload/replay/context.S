@@ -49,4 +49,16 @@ gr_debug_trapped:
 	ret
 	.size gr_debug_trap, .-gr_debug_trap
 
+// The recorded process stops at a system call: rdi says where, rsi which one.
+	.globl gr_debug_call
+	.hidden gr_debug_call
+	.type gr_debug_call, @function
+gr_debug_call:
+	int3
+	.globl gr_debug_called
+	.hidden gr_debug_called
+gr_debug_called:
+	ret
+	.size gr_debug_call, .-gr_debug_call
+
 	.section .note.GNU-stack, "", @progbits

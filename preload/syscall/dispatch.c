@@ -319,6 +319,7 @@ static void leave_for_good(struct gr_call *call)
 	gr_patch_stop();
 	gr_sud_disarm();
 	gr_signal_quit(call->self);
+	call->self->pub.state = GR_T_RUNNING; // what is shown of it from here on is what it does
 	gr_thread_leave();
 	call->frame->rip = call->self->pub.shown.rip;
 	call->frame->gs_base = 0; // the site's stub goes on behind it
@@ -355,6 +356,24 @@ static void signals_before(struct gr_call *call)
 	gr_signal_before(call->self, &again);
 }
 
+// What a debugger sees at each end of a call that it catches in the recorded process.
+static void caught(const struct gr_call *call, enum gr_debug_where where)
+{
+	struct gr_thread *self = call->self;
+	bool wanted = gr_mode == GR_MODE_RECORD && !gr_closed && gr_slot->flags & GR_SLOT_DEBUGGED && call->nr >= 0 && call->nr < GR_SYS_MAX &&
+		      gr_ctl->caught[call->nr / 8] & 1 << call->nr % 8;
+	if (!wanted)
+		return;
+	if (where == GR_DEBUG_CALL) {
+		gr_show_syscall(self, call->frame);
+		self->pub.state = GR_T_ENGINE;
+	} else {
+		self->pub.shown.rax = call->result;
+		self->pub.shown.rip = self->pub.ret_pc;
+	}
+	gr_debug_call(where, call->nr);
+}
+
 // The last step: the result, or the instruction again; a signal; the program.
 static void leave(struct gr_call *call, bool canceled)
 {
@@ -367,6 +386,8 @@ static void leave(struct gr_call *call, bool canceled)
 		frame->rip = self->pub.shown.rip;
 		frame->gs_base = 0; // the site's stub goes on behind it
 	}
+	if (call->result != GR_RESTART && !canceled)
+		caught(call, GR_DEBUG_RETURN);
 	if (gr_digest_on())
 		gr_digest_leave(self, frame, true);
 	bool temporary = call->result == -EINTR && gr_signal_temporary(call->nr, call->arg, &mask);
@@ -413,6 +434,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		self->pub.state = GR_T_ENGINE;
 		gr_turn_step(self, call.nr == SYS_sched_yield);
 	}
+	caught(&call, GR_DEBUG_CALL);
 	if (call.nr == SYS_rt_sigreturn)
 		gr_signal_return(self, frame);
 	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;

@@ -213,7 +213,7 @@ static uint64_t waited_id(const struct gr_call *call)
 		const struct gr_thread *t = gr_thread_block(i);
 		if (gr_thread_untouched(t))
 			break;
-		if ((uint64_t)t->ctid == arg_of(call, 1) && t->pub.tid == tid)
+		if ((uint64_t)t->ctid == arg_of(call, 1) && gr_thread_is(t, tid))
 			return t->pub.recorded_tid;
 	}
 	return tid;

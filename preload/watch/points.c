@@ -184,8 +184,7 @@ void gr_points_born(struct gr_thread *self)
 // id is another one in every copy. The controller names it as the recording does.
 static bool is_recorded_id(uint64_t want, uint64_t have)
 {
-	const struct gr_thread *t = gr_thread_by_tid((uint32_t)have);
-	return t && t->pub.tid == have && t->pub.recorded_tid == want;
+	return have <= UINT32_MAX && gr_thread_recorded((uint32_t)have) == want;
 }
 
 static bool same_registers(const struct gr_regs *want, const greg_t *have)

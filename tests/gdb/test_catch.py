@@ -96,3 +96,19 @@ def test_a_breakpoint_in_data_leaves_it_as_it_is(demo: Path) -> None:
     """As GDB sets one where it takes a word for a return address."""
     out = played(demo, "rr-goto start", "break *(char *) &handled", "continue", "print handled", "rr-when")
     assert "$1 = 24\n" in out, out
+
+
+def test_in_the_process_that_is_recorded() -> None:
+    """It stops where its replay does, also on the way through its past."""
+    out = whole(
+        programs.build("calls_caught"),
+        *("handle SIGUSR1 nostop noprint", "handle SIGALRM nostop noprint", "catch syscall write", "rr-start"),
+        *("print $rax", "continue", "print $rax", "stepi", "reverse-continue", "print $rax", "reverse-continue"),
+        *("print $rax", "rr-live", "continue", "continue", "rr-live -e", "continue", "delete", "break handler"),
+        *("continue", "print number", "delete", "continue"),
+    )
+    write = [("call", "write"), ("returned", "write")]
+    assert re.findall(r"Catchpoint \d+ \((\w+) .*? (\w+)\)", out) == [*write, *write[::-1], *write], out
+    assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["1", "3", "3", "1", "10"], out
+    assert "are not caught behind the end of a recording. Delete the catchpoint" in out, out
+    assert "handled 24, pid 1" in out and "exited normally" in out, out

@@ -329,6 +329,7 @@ class FakeLive:
     """The program, recorded by nobody: it is deterministic."""
 
     output_fd = -1
+    call_pc = 0
     stopped = False
     approximate = False
 
@@ -367,6 +368,9 @@ class FakeLive:
         timeline = FakeTimeline(self._program)
         self.timelines.append(timeline)
         return timeline
+
+    def catch(self, numbers: frozenset[int] | None) -> None:
+        pass
 
     def stop_recording(self) -> None:
         self.stopped = True
