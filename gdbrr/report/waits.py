@@ -75,6 +75,8 @@ class _State:
             self._take(event.object, thread)
         elif kind in (lib.GR_OP_ONCE_DONE, lib.GR_OP_ONCE_ABORT):
             self._give(event.object, thread)
+        elif kind == lib.GR_OP_LIBRARY_LOCK:
+            self._library(event.object, thread, event.result)
         elif kind == lib.GR_OP_COND_WAIT:
             self._mutex[thread] = event.result
             self._give(event.result, thread)
@@ -88,6 +90,13 @@ class _State:
 
     def _take(self, thing: int, thread: int) -> None:
         self.held.setdefault(thing, []).append(thread)
+
+    def _library(self, word: int, thread: int, held: int) -> None:
+        """Whoever finds the word free has it then, whoever has it gives it back; anybody else has asked in vain."""
+        if held == 0:
+            self.held[word] = [thread]
+        else:
+            self._give(word, thread)
 
     def _give(self, thing: int, thread: int) -> None:
         holders = self.held.get(thing, [])
@@ -121,6 +130,8 @@ def _row(thread: int, event: Event, state: _State) -> Wait | None:
         if not holders and event.check:  # a mutex whose taking was only counted
             holders = (event.check - 1,)
         return Wait(thread, f"waits for {_NAMES.get(event.result, 'an object')} at {thing:#x}", thing, holders)
+    if kind == lib.GR_OP_LIBRARY_LOCK and event.result and state.held.get(thing):
+        return Wait(thread, f"waits for a lock of the C library at {thing:#x}", thing, tuple(state.held[thing]))
     if kind == lib.GR_OP_COND_WAIT:
         return Wait(thread, f"waits for the condition variable at {thing:#x}", thing, ())
     if kind == lib.GR_OP_BARRIER_ARRIVE:

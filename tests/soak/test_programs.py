@@ -16,7 +16,7 @@ from harness.run import gdbrr
 
 RECORDINGS = int(os.environ.get("GDBRR_SOAK_RECORDINGS", "1"))
 ORDERS = ("serial", "random", "pct") if RECORDINGS == 1 else ("parallel", "serial", "random", "pct")
-APART = {"sync_deadlock", "sync_cancel_compute", "sync_ends"}
+APART = {"sync_deadlock", "sync_deadlock_library", "sync_cancel_compute", "sync_ends"}
 """They have tests of their own: they do not end, are refused, end in several ways."""
 THREADED = sorted(path.stem for path in programs.SOURCES.glob("sync_*.c*") if path.stem not in APART)
 

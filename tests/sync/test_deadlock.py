@@ -22,12 +22,10 @@ from harness.run import gdbrr
 
 from .conftest import GDBRR, build, replay
 
-THREADS = 4
 
-
-def ended_by(number: signal.Signals, demo: Path) -> int:
+def ended_by(number: signal.Signals, demo: Path, name: str = "sync_deadlock", threads: int = 4) -> int:
     """Record the program until it stands still, end it with a signal and return the recorder's status."""
-    command = [*GDBRR, "record", "-o", str(demo), "--", str(build("sync_deadlock"))]
+    command = [*GDBRR, "record", "-o", str(demo), "--", str(build(name))]
     with subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
     ) as process:
@@ -35,7 +33,7 @@ def ended_by(number: signal.Signals, demo: Path) -> int:
             assert process.stdout
             assert process.stdout.readline() == b"ready\n"
             page = map_ctl(demo.with_name(f"{demo.name}.recording") / "ctl")
-            await_sleep(page.slot(0).pid)
+            await_sleep(page.slot(0).pid, threads)
             page.close()
             if number == signal.SIGINT:
                 os.killpg(process.pid, number)  # as a terminal does
@@ -47,14 +45,14 @@ def ended_by(number: signal.Signals, demo: Path) -> int:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-def await_sleep(pid: int) -> None:
+def await_sleep(pid: int, threads: int) -> None:
     """Until every thread sleeps, again and again; the test's own limit is the deadline."""
     asleep = 0
     while asleep < 20:
         states = [
             (task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()
         ]
-        asleep = asleep + 1 if states == ["S"] * THREADS else 0
+        asleep = asleep + 1 if states == ["S"] * threads else 0
         time.sleep(0.01)
 
 
@@ -69,6 +67,15 @@ def test_demo_says_who_waits_for_whom(number: signal.Signals, tmp_path: Path) ->
     text = gdbrr("info", demo).expect(0).out
     assert "waits for the end of a thread: thread 1" in text
     assert replay(demo).expect(128 + number).out == "ready\n"
+
+
+def test_locks_of_the_library_and_of_readers_have_holders_too(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    assert ended_by(signal.SIGTERM, demo, "sync_deadlock_library", 2) == 128 + signal.SIGTERM
+    waits = json.loads(gdbrr("info", "--json", demo).expect(0).out)["waits"]
+    assert [(row["thread"], row["threads"]) for row in waits] == [(0, [1]), (1, [0])]
+    assert "a lock of the C library" in waits[0]["what"] and "a read-write lock, to write" in waits[1]["what"]
+    assert replay(demo).expect(128 + signal.SIGTERM).out == "ready\n"
 
 
 def test_threads_stand_in_the_calls_that_wait(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from harness.run import run
 from .conftest import build, names, record, replay
 
 # They have tests of their own.
-APART = {"sync_deadlock", "sync_cancel_compute", "sync_ends"}
+APART = {"sync_deadlock", "sync_deadlock_library", "sync_cancel_compute", "sync_ends"}
 ENDS = {"exit": 5, "_exit": 6, "quick_exit": 7, "abort": 134, "crash": 139}
 RECORDINGS, REPLAYS = 2, 2
 
