@@ -77,11 +77,13 @@ bool gr_quick_pthread_rwlock_unlock(struct gr_thread *self, pthread_rwlock_t *lo
 	while (only_read(lock, seen))
 		if (__atomic_compare_exchange_n(word, &seen, seen - READER, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
 			return true;
-	self->stack -= GR_LEVEL; // its calls come to the engine
+	uint64_t rsp = self->program_rsp; // its calls come to the engine
+	self->stack -= GR_LEVEL;
 	self->pub.state = GR_T_ENGINE;
 	GR_REAL(self, pthread_rwlock_unlock, lock);
 	self->pub.state = GR_T_RUNNING;
 	self->stack += GR_LEVEL;
+	self->program_rsp = rsp;
 	return true;
 }
 

@@ -74,6 +74,15 @@ def test_what_nobody_else_uses_takes_no_space(tmp_path: Path) -> None:
     assert sizes["transitive"] < sizes["clock"] and sizes["reduced"] < sizes["clock"]
 
 
+def test_writers_may_come_while_a_reader_leaves(tmp_path: Path) -> None:
+    """The engine then ends in the library what it had begun itself; when that happens is chance."""
+    for number in range(6):
+        place = tmp_path / str(number)
+        place.mkdir()
+        demo, out = recorded(place, "transitive", "sync_crossing")
+        assert replay(demo).expect(0).out == out
+
+
 # ---------------------------------------------------------------- negative controls
 def run_of(ops: list[Op], least: int) -> Op:
     return next(op for op in ops if op.kind == lib.GR_OP_RUN and op.object >= least and op.thread)

@@ -1,0 +1,41 @@
+// Readers and writers of one lock, close behind each other: writers come while the last reader leaves. What everybody has read
+// depends on the order.
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define THREADS 4
+#define ROUNDS 60000
+
+static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
+static unsigned long number;
+
+static void *work(void *arg)
+{
+	unsigned long me = (unsigned long)arg, seen = me;
+	for (unsigned long i = 0; i < ROUNDS; i++) {
+		if ((i + me) % 5 == 0) {
+			pthread_rwlock_wrlock(&lock);
+			number = number * 31 + me;
+		} else {
+			pthread_rwlock_rdlock(&lock);
+			seen = seen * 7 + number;
+		}
+		pthread_rwlock_unlock(&lock);
+	}
+	return (void *)seen;
+}
+
+int main(void)
+{
+	pthread_t thread[THREADS];
+	for (long i = 0; i < THREADS; i++)
+		pthread_create(&thread[i], NULL, work, (void *)i);
+	for (int i = 0; i < THREADS; i++) {
+		void *seen;
+		pthread_join(thread[i], &seen);
+		printf("%lx ", (unsigned long)seen);
+	}
+	printf("%lx\n", number);
+	return 0;
+}
