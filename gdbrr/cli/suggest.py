@@ -103,8 +103,8 @@ def main(args: argparse.Namespace) -> int:
     for line in as_text(found):
         print(line)
     print()
-    what = f"{number(left_out, 'rule')}" if left_out else "nothing can be left out: it says so"
-    print(f"{out}: {what}, found by {number(found.tries, 'trial')}")
+    what = number(left_out, "rule") if left_out else "nothing was found that can be left out"
+    print(f"{out}: {what}, after {number(found.tries, 'trial')}")
     name = str(out) if "/" in str(out) or out.suffix == ".toml" else f"./{out}"
     print(f"use it:   gdbrr record -p {shlex.quote(name)} -- {shlex.join(argv)}")
     print(f"or each time that program is recorded: cp {shlex.quote(name)} {shlex.quote(_beside(program))}")
@@ -188,7 +188,7 @@ def _step(step: Step) -> str:
     shown = printable(step.candidate.about)
     shown = shown if len(shown) <= 44 else f"...{shown[-41:]}"
     saved = size(step.saved) if step.saved else "-"
-    spent = "-" if step.cpu is None else f"< {_LEAST * 1000:.0f} ms" if abs(step.cpu) < _LEAST else _time(step.cpu)
+    spent = "-" if step.cpu is None else f"< {_LEAST * 1000:.0f} ms" if step.cpu < _LEAST else _time(step.cpu)
     line = f"{shown:<44} {saved:>9} {spent:>9}  {step.mode}"
     return f"{line}: {printable(step.why)}" if step.mode == "record" and step.why else line
 

@@ -82,6 +82,7 @@ class Search:
         self._limit = limit
         self._statuses: dict[int, int] = {}
         self._outputs: set[bytes] = set()
+        self._recordings = self._accepted_at = 0
         self._accepted: list[tuple[Profile, Run]] = []
         """Every profile that was found good, each with what it left out added to the one before."""
 
@@ -123,13 +124,17 @@ class Search:
                 "record it with gdbrr record; gdbrr replay then says more",
             )
         shutil.copy(self._demo, self._full)
-        self._accepted.append((profile, verdict.run))
+        self._accept(profile, verdict.run)
         self._say("looking at what it uses")
         with Demo.open(self._full) as demo:
             arguments = tour.look(demo, trust=False)
             self._calls = list(payload.calls(demo, arguments))
         usage = candidates.usage(self._calls)
         return Found(profile, native, verdict.run, verdict.run, usage, notes=notes, tries=1)
+
+    def _accept(self, profile: Profile, run: Run) -> None:
+        self._accepted.append((profile, run))
+        self._accepted_at = self._recordings
 
     def _decided(self) -> Profile:
         """The profile to begin with, with an order that is known."""
@@ -141,6 +146,7 @@ class Search:
 
     def _attempt(self, profile: Profile) -> trial.Verdict:
         verdict = trial.attempt(self._request, profile, self._demo, self._limit)
+        self._recordings += verdict.run.recordings
         self._seen(verdict.run)
         return verdict
 
@@ -182,7 +188,8 @@ class Search:
     def _one(self, candidate: Candidate, found: Found) -> Step:
         """Try the modes of CANDIDATE on top of the best profile so far."""
         best, before = self._accepted[-1]
-        why, cpu = "", None
+        at, why = self._accepted_at, ""
+        cpu: float | None = None
         for mode in candidate.modes:
             self._say(f"trial {found.tries + 1}: {candidate.about} {mode}")
             if mode == "ignore" and candidate.cls == "time" and not self._clocks_are_free(candidate, found):
@@ -197,9 +204,10 @@ class Search:
                 why = error.message
                 continue
             cpu = before.cpu - verdict.run.cpu
-            if verdict.good and verdict.run.events < before.events:
-                self._accepted.append((profile, verdict.run))
-                return Step(candidate, mode, why, cpu, before.events - verdict.run.events)
+            expected = before.events + round(found.full.growth * (self._recordings - at))
+            if verdict.good and verdict.run.events < expected:
+                self._accept(profile, verdict.run)
+                return Step(candidate, mode, why, cpu, expected - verdict.run.events)
             why = verdict.why or "the demo is no smaller without it"
         return Step(candidate, "record", why, cpu, 0)
 

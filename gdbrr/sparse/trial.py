@@ -48,6 +48,10 @@ class Run(NamedTuple):
     """Of the demo."""
     events: int = 0
     """Bytes of its events before compression."""
+    recordings: int = 1
+    """How often it was recorded."""
+    growth: float = 0.0
+    """Bytes by which the events became more each time: of a program that reads what it has written the time before."""
 
 
 class Verdict(NamedTuple):
@@ -87,7 +91,8 @@ def native(argv: Sequence[str], limit: float) -> Run:
 def record(request: Request, profile: Profile, demo: Path, limit: float) -> Run:
     """The program recorded with PROFILE; the demo is that of the last of several runs."""
     found: Run | None = None
-    for _ in range(_TIMES):
+    first = 0
+    for count in range(1, _TIMES + 1):
         once = hunt.Hunt(request._replace(profile=profile), demo, _ALWAYS, limit=limit)
         began, before = time.monotonic(), _children()
         _, run, summary = once.attempt(0)
@@ -97,7 +102,10 @@ def record(request: Request, profile: Profile, demo: Path, limit: float) -> Run:
             raise _too_long(limit)
         assert summary
         cpu = _children() - before
-        fresh = Run(run.status, run.output, cpu, time.monotonic() - began, summary.bytes, summary.log_bytes)
+        first = first or summary.log_bytes
+        growth = max(0, summary.log_bytes - first) / max(1, count - 1)
+        seconds = time.monotonic() - began
+        fresh = Run(run.status, run.output, cpu, seconds, summary.bytes, summary.log_bytes, count, growth)
         found = fresh if found is None else fresh._replace(cpu=min(fresh.cpu, found.cpu))
         if cpu > SHORT:
             break
