@@ -34,6 +34,13 @@ def test_blocks_lie_where_they_lay(name: str, tmp_path: Path) -> None:
         assert replay(demo).expect(0).out == first.out
 
 
+def test_no_wish_for_an_address_takes_the_place_of_a_heap(tmp_path: Path) -> None:
+    """V8 wishes for random addresses, some of which are where a further thread's heap will be."""
+    demo, first = recorded("map_wishes", tmp_path)
+    assert first.out == "16\n"
+    assert replay(demo).expect(0).out == first.out
+
+
 def test_a_gigabyte_goes_through_and_the_process_stays_small(tmp_path: Path) -> None:
     _, first = recorded("heap_churn", tmp_path)
     assert "small" in first.out

@@ -2,6 +2,7 @@
 // Runs in: application threads, on the engine's stack.
 // May call: core, log, replay.
 // Owns: the windows at GR_WINDOW_ADDR.
+#include <errno.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -108,6 +109,20 @@ static _Noreturn void refuse_alias(const struct gr_call *call)
 		 "\nswitch double mapping off in the program, e.g. DOTNET_EnableWriteXorExecute=0", 0, 0);
 }
 
+// INVARIANT(zone-is-ours): a program that names an address as a wish only, as V8 does at random, is not given one where
+// the engine, a heap or a stack will be: the kernel chooses, and the replay follows the result.
+static long map_elsewhere(const struct gr_call *call)
+{
+	uint64_t from = call->arg[0], to = from + call->arg[1];
+	bool ours = from < GR_STACKS_END && to > GR_ZONE && from < to && !(call->arg[3] & MAP_FIXED);
+	if (ours && call->arg[3] & MAP_FIXED_NOREPLACE)
+		return -EEXIST;
+	struct gr_call real = *call;
+	if (ours)
+		real.arg[0] = 0;
+	return gr_call_kernel(&real);
+}
+
 static void record_mmap(struct gr_call *call)
 {
 	const uint64_t *a = call->arg;
@@ -122,7 +137,7 @@ static void record_mmap(struct gr_call *call)
 		refuse_alias(call);
 	if (a[3] & MAP_FIXED)
 		gr_outside_leaves(a[0], (a[1] + 4095) & ~4095ULL);
-	call->result = ev.result = gr_call_kernel(call);
+	call->result = ev.result = map_elsewhere(call);
 	if (GR_IS_ERR(call->result)) {
 		gr_log(call->self, &ev);
 		return;
