@@ -9,6 +9,7 @@
 
 #define _GNU_SOURCE
 #include "abi.h"
+#include "carried.h"
 #include "fence.h"
 #include "tracer.h"
 
@@ -40,7 +41,7 @@
 enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 struct options {
-	const char *ctl, *data, *env_file, *exe, *cwd, *stack_limit, *ignored, *blocked;
+	const char *ctl, *data, *env_file, *exe, *cwd, *stack_limit, *ignored, *blocked, *carried, *log;
 	uint8_t random[16];
 	bool has_random, stop, die_with_parent, session, no_terminal, no_core;
 	char **argv;
@@ -80,6 +81,7 @@ static _Noreturn void usage(const char *what)
 	refuse(EXIT_USAGE,
 		"usage: gdbrr-launch --ctl FILE --data FILE --env-file FILE [--exe FILE] [--random HEX32] [--cwd DIR]\n"
 		"                    [--ignored HEX] [--blocked HEX] [--stack-limit BYTES|unlimited] [--stop] [--session|--no-terminal] [--die-with-parent] [--no-core]\n"
+		"                    [--carried FILE|--log FILE]\n"
 		"                    -- PROGRAM [ARG...]",
 		"%s", what);
 }
@@ -139,6 +141,10 @@ static void options_parse(int argc, char **argv, struct options *ret)
 			ret->ignored = value;
 		else if (!strcmp(name, "--blocked"))
 			ret->blocked = value;
+		else if (!strcmp(name, "--carried"))
+			ret->carried = value;
+		else if (!strcmp(name, "--log"))
+			ret->log = value;
 		else if (!strcmp(name, "--random"))
 			hex_parse(value, ret->random), ret->has_random = true;
 		else
@@ -357,24 +363,6 @@ static void exec_await(const struct options *opt, int sync)
 	}
 }
 
-static void auxv_read(uint64_t *ret_base, uint64_t *ret_random, uint64_t *ret_secure)
-{
-	char path[64];
-	size_t len;
-	snprintf(path, sizeof path, "/proc/%d/auxv", child);
-	Elf64_auxv_t *aux = (Elf64_auxv_t *)file_read(path, &len);
-	*ret_base = *ret_random = *ret_secure = 0;
-	for (size_t i = 0; i < len / sizeof *aux; i++) {
-		if (aux[i].a_type == AT_BASE)
-			*ret_base = aux[i].a_un.a_val;
-		if (aux[i].a_type == AT_RANDOM)
-			*ret_random = aux[i].a_un.a_val;
-		if (aux[i].a_type == AT_SECURE)
-			*ret_secure = aux[i].a_un.a_val;
-	}
-	free(aux);
-}
-
 // Looks at what was really loaded: of a script, the interpreter.
 static void program_check(const struct options *opt, uint64_t *ret_random)
 {
@@ -398,12 +386,11 @@ static void program_check(const struct options *opt, uint64_t *ret_random)
 	if (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		refuse(EXIT_REFUSED, "run a copy of it without them", "%s has file capabilities, which gdbrr cannot record", name);
 	close(fd);
-	uint64_t base, secure;
-	auxv_read(&base, ret_random, &secure);
-	if (base == 0)
+	*ret_random = gr_auxv_get(child, AT_RANDOM);
+	if (gr_auxv_get(child, AT_BASE) == 0)
 		refuse(EXIT_REFUSED, "link it dynamically, without -static",
 			"%s is statically linked, which gdbrr cannot record: it records through a shared library", name);
-	if (secure)
+	if (gr_auxv_get(child, AT_SECURE))
 		refuse(EXIT_REFUSED, "run a copy of it without privileges", "%s runs with raised privileges, which gdbrr cannot record", name);
 }
 
@@ -415,6 +402,27 @@ static void random_set(uint64_t addr, const uint8_t bytes[16])
 		if (addr == 0 || ptrace(PTRACE_POKEDATA, child, addr + (uint64_t)i, word) < 0)
 			refuse(EXIT_REFUSED, "report it", "the random bytes of the program's start cannot be set: %s", strerror(errno));
 	}
+}
+
+static void cwd_enter(const char *dir)
+{
+	if (dir && chdir(dir) < 0)
+		refuse(EXIT_REFUSED, "create it", "the working directory %s cannot be entered: %s", dir, strerror(errno));
+}
+
+// False when the program has ended before the engine started, which its parent is to say.
+static bool followed(void)
+{
+	switch (gr_carried_follow(child)) {
+	case GR_FOLLOWED_NO_ROOM:
+		refuse(EXIT_REFUSED, "replay it on a kernel like that of the recording (gdbrr info names it)",
+			"this kernel has something else in memory where the recording had its libraries");
+	case GR_FOLLOWED_TO_END:
+		return false;
+	case GR_FOLLOWED_TO_ENGINE:
+		break;
+	}
+	return true;
 }
 
 int main(int argc, char **argv)
@@ -431,14 +439,16 @@ int main(int argc, char **argv)
 		ctl = NULL;
 		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "the control page cannot be mapped: %s", strerror(errno));
 	}
-	if (opt.cwd && chdir(opt.cwd) < 0)
-		refuse(EXIT_REFUSED, "create it", "the working directory %s cannot be entered: %s", opt.cwd, strerror(errno));
+	if ((opt.carried && !gr_carried_open(opt.carried, false)) || (opt.log && !gr_carried_open(opt.log, true)))
+		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "the loader's table cannot be opened: %s", strerror(errno));
+	cwd_enter(gr_carried_dir() ? gr_carried_dir() : opt.cwd);
 	layout_fix(&opt);
 	signals_set(&opt);
 	int sync[2];
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sync) < 0)
 		refuse(EXIT_REFUSED, "free some descriptors", "no socket pair: %s", strerror(errno));
-	child = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD, 0, 0, 0, 0);
+	uint64_t share = opt.carried ? CLONE_FS : 0; // the working directory of both is changed behind the exec
+	child = (pid_t)syscall(SYS_clone, CLONE_PARENT | SIGCHLD | share, 0, 0, 0, 0);
 	if (child == 0) {
 		close(sync[0]);
 		child_run(&opt, env, controller, sync[1]);
@@ -452,6 +462,10 @@ int main(int argc, char **argv)
 	program_check(&opt, &random);
 	if (opt.has_random)
 		random_set(random, opt.random);
+	if (opt.carried)
+		cwd_enter(opt.cwd), gr_carried_restore(child);
+	if ((opt.carried || opt.log) && !followed())
+		return 0;
 	if (opt.stop)
 		kill(child, SIGSTOP); // pending now, taken before the first instruction
 	if (ptrace(PTRACE_DETACH, child, 0, 0) < 0)

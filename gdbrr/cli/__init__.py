@@ -4,4 +4,7 @@ Runs in: a command of its own. May call: nothing.
 Owns: the list of verbs, in the order in which help shows them.
 """
 
-VERBS = ("record", "replay", "debug", "info", "events", "recover", "suggest", "minimize", "profiles", "doctor", "serve")
+VERBS = (
+    "record", "replay", "debug", "info", "events", "recover", "pack", "suggest", "minimize", "profiles", "doctor",
+    "serve",
+)  # fmt: skip

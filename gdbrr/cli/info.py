@@ -32,7 +32,7 @@ A damaged demo is shown as far as it can be read; the exit status is then 1.
 """
 
 _ROWS = 20
-_FROM_MANIFEST = "program argv cwd started order profile limits host engine objects gdbrr abi minimised".split()
+_FROM_MANIFEST = "program argv cwd started order profile limits host engine objects inputs gdbrr abi minimised".split()
 
 
 def add(subparsers: Any) -> None:
@@ -91,6 +91,7 @@ def as_json(demo: Demo) -> dict[str, Any]:
         "notices": demo.manifest.get("notices", []),
         "order_guess": guess_of(demo.manifest) or None,
         "verified": is_marked(demo.path),
+        "carried": demo.manifest.get("carried", {}).get("files"),
         "environment": len(demo.manifest["env"]),
         **{key: demo.manifest.get(key) for key in _FROM_MANIFEST},
     }
@@ -99,6 +100,7 @@ def as_json(demo: Demo) -> dict[str, Any]:
 def as_text(demo: Demo) -> Iterator[str]:
     """The summary, line by line. Everything that comes from the demo is made printable first."""
     from gdbrr.config.profiles import guess_of
+    from gdbrr.demo.carried import files
     from gdbrr.demo.verified import is_marked
 
     m, threads, epochs = demo.manifest, demo.threads, demo.epochs
@@ -139,6 +141,12 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("notice", notice)
     if "minimised" in m:
         yield _row("minimised", f"to {m['minimised']['keep']}; {size(m['minimised']['zero'])} of payload are zero")
+    brought = files(m)
+    if brought:
+        total = size(sum(file.size for file in brought))
+        yield _row(
+            "carried", f"{number(len(brought), 'file')}, {total}: program, libraries and engine, run with --trust"
+        )
     yield from _thread_table(demo)
     yield from _epoch_table(demo)
     yield from _wait_table(demo)

@@ -270,13 +270,13 @@ def as_a_test(args: argparse.Namespace, request: Request) -> int:
     return status
 
 
-def verify(demo: Path, status: int) -> int:
+def verify(demo: Path, status: int, trust: bool = False) -> int:
     """Replay DEMO; STATUS when it did the same, else that of a desynchronised replay, whose report is shown."""
     from gdbrr.cli import replay
     from gdbrr.demo import verified
 
     verified.mark_of(demo).unlink(missing_ok=True)
-    replay.main(argparse.Namespace(demo=demo, json=False, quiet=True, soft_ok=False, trust=False, verify=True))
+    replay.main(argparse.Namespace(demo=demo, json=False, quiet=True, soft_ok=False, trust=trust, verify=True))
     if not verified.is_marked(demo):
         return EXIT_DESYNC
     tell("gdbrr: verified: a replay did the same")

@@ -16,7 +16,7 @@ import zstandard
 
 from gdbrr.errors import GdbrrError
 
-FORMAT = (3, 0)
+FORMAT = (3, 1)
 """Major: a reader refuses newer ones. Minor: what is new may be skipped."""
 OLDEST_MAJOR = 1
 """1: events have no times, and the first one of a thread does not name it. 2: each operation has an event."""
@@ -44,6 +44,10 @@ MAX_BLOCKS = 1 << 20
 MAX_THREADS = 1 << 16
 MAX_EPOCHS = 1 << 18
 MAX_RAW_TOTAL = 1 << 40
+MAX_CARRIED = 4096
+"""Files that a packed demo may bring along ..."""
+MAX_CARRIED_BYTES = 4 << 30
+"""... and their bytes together."""
 
 FLAG_ZSTD = 1
 UNKNOWN_TIME = (1 << 64) - 1
@@ -60,6 +64,7 @@ class BlockType(IntEnum):
     EPOCHS = 4
     END = 5
     INDEX = 6
+    CARRIED = 128
 
 
 OPTIONAL = 0x80
@@ -127,12 +132,17 @@ def _good_order(b: Block) -> bool:
     )
 
 
+def _good_carried(b: Block) -> bool:
+    return b.thread < MAX_CARRIED and b.first + b.raw <= b.base <= MAX_CARRIED_BYTES
+
+
 _CHECKS: dict[int, Callable[[Block], bool]] = {
     BlockType.MANIFEST: lambda b: b.raw <= MANIFEST_RAW,
     BlockType.STREAM: _good_stream,
     BlockType.ORDER: _good_order,
     BlockType.EPOCHS: lambda b: b.items <= MAX_EPOCHS and b.raw == b.items * EPOCH.size,
     BlockType.END: lambda b: b.raw == 0,
+    BlockType.CARRIED: _good_carried,
     BlockType.INDEX: lambda b: b.items <= MAX_BLOCKS and b.raw == b.items * BLOCK_HEADER.size,
 }
 
@@ -143,6 +153,8 @@ def name(block: Block) -> str:
         return f"a stream block of thread {block.thread}"
     if block.type == BlockType.ORDER:
         return f"the order block of tick {block.base}"
+    if block.type == BlockType.CARRIED:
+        return f"a piece of carried file {block.thread}"
     known = {BlockType.MANIFEST: "the manifest", BlockType.EPOCHS: "the epoch block", BlockType.END: "the end block"}
     return known.get(BlockType(block.type), "the index") if block.type in set(BlockType) else f"block type {block.type}"
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 from collections.abc import Callable
 from typing import Any
 
-from gdbrr.demo.format import MANIFEST_RAW, MAX_THREADS
+from gdbrr.demo.format import MANIFEST_RAW, MAX_CARRIED, MAX_CARRIED_BYTES, MAX_THREADS
 from gdbrr.errors import GdbrrError
 
 Manifest = dict[str, Any]
@@ -59,6 +60,22 @@ _limit = _int(-1, (1 << 64) - 1)
 _build_id = _hex(0, 128)
 _scalar: Callable[[Any], bool] = lambda v: v is None or _text(v) or isinstance(v, (bool, int, float))  # noqa: E731
 
+
+def _carried_path(v: Any) -> bool:
+    """Absolute, and already what it comes to: so that it cannot lead out of where it is put."""
+    parts = v[1:].split("/") if _text(v) and v[:1] == "/" and len(os.fsencode(v)) < 4096 else [""]
+    return all(part not in ("", ".", "..") and len(os.fsencode(part)) <= 255 for part in parts)
+
+
+def _loader_row(v: Any) -> bool:
+    """What the loader asked, and what it was told (preload/carried.c)."""
+    if not (_list(_text, 4)(v) and len(v) == 4 and all(len(part) <= 4096 for part in v)):
+        return False
+    numbers = re.fullmatch(r"\d{1,20} \d{1,20}", f"{v[1]} {v[2]}") is not None
+    answer = re.fullmatch(r"=(/|\d{1,4})|-\d{1,4}|>.*", v[3], re.DOTALL) is not None
+    return numbers if v[0] in ("map", "stat", "auxv") else v[0] == "path" and v[1].isdecimal() and answer
+
+
 REQUIRED: dict[str, Callable[[Any], bool]] = {
     "gdbrr": lambda v: isinstance(v, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,64}", v) is not None,
     "abi": _int(0, 1 << 31),
@@ -82,6 +99,27 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "children": _int(0, 1 << 34),
     "minimised": _row({"keep": _text, "zero": _u64}),
     "host": _dict(_scalar),
+    "carried": _row(
+        {
+            "files": _list(
+                _row(
+                    {
+                        "path": _carried_path,
+                        "names": _list(_carried_path, 256),
+                        "size": _int(0, MAX_CARRIED_BYTES),
+                        "sha256": _hex(64, 64),
+                        "kind": lambda v: v in ("program", "engine", "object", "data", "debug"),
+                        "build_id": _build_id,
+                    }
+                ),
+                MAX_CARRIED,
+            ),
+            "loader": _list(_loader_row, 1 << 16),
+            "program": _int(0, MAX_CARRIED - 1),
+            "engine": _int(0, MAX_CARRIED - 1),
+            "argv": _list(_text, 1 << 20),
+        }
+    ),
     "threads": _list(
         _row({"index": _int(0, MAX_THREADS - 1)}, recorded_tid=_int(0, 1 << 31), parent=_int(-1, MAX_THREADS - 1)),
         MAX_THREADS,

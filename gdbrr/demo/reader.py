@@ -7,6 +7,7 @@ Owns: the rule that a demo is readable up to its first damaged block, and no fur
 from __future__ import annotations
 
 import bisect
+import contextlib
 import os
 import stat
 import threading
@@ -56,13 +57,13 @@ class Demo:
         self._order_start = array("Q")
         self._epoch_block: int | None = None
         self._end_block: int | None = None
-        self._raw_total = 0
+        self._raw_total = self._cached = self.ticks = 0
+        self.carried_blocks: dict[int, list[int]] = {}  # by number of the file
+        self.at_close = contextlib.ExitStack()  # what was made on this machine for the demo
         self._cache: OrderedDict[int, bytes] = OrderedDict()
-        self._cached = 0
         self._lock = threading.RLock()  # cache and decompressor; a demo may be read from several threads
         self._threads: tuple[ThreadInfo, ...] | None = None
         self._epochs: tuple[Epoch, ...] | None = None
-        self.ticks = 0
         self.damage: Damage | None = None
         self.format = (0, 0)
         self.manifest: Manifest = {}
@@ -92,6 +93,7 @@ class Demo:
         return demo
 
     def close(self) -> None:
+        self.at_close.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
@@ -198,6 +200,8 @@ class Demo:
             if block.base != self.ticks or block.first != self.stream_bytes:
                 raise BadBlock("the end block does not fit the order")
             self._end_block = number
+        elif block.type == BlockType.CARRIED:
+            self.carried_blocks.setdefault(block.thread, []).append(number)
         elif block.type == BlockType.INDEX:
             raise BadBlock("the index stands in front of the end block")
         elif block.type != BlockType.MANIFEST and block.type < fmt.OPTIONAL:
@@ -358,7 +362,7 @@ class Demo:
     def epochs(self) -> tuple[Epoch, ...]:
         """All epochs; where the epoch block is lost, made anew at the starts of order blocks."""
         if self._epochs is None:
-            rows = list(self._epoch_rows())
+            rows = list(self.epoch_rows())
             if self.ticks and (not rows or rows[0][0] != 0):
                 raise self.broken("the first epoch does not start at tick 0")
             found = []
@@ -371,7 +375,7 @@ class Demo:
             self._epochs = tuple(found)
         return self._epochs
 
-    def _epoch_rows(self) -> Iterator[tuple[int, int, int]]:
+    def epoch_rows(self) -> Iterator[tuple[int, int, int]]:
         if self._epoch_block is not None:
             yield from fmt.EPOCH.iter_unpack(self.content(self._epoch_block))
             return

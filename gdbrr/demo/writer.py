@@ -46,6 +46,10 @@ class Writer:
         self._block(BlockType.ORDER, runs + positions, thread=threads, items=items, base=self.ticks, first=ticks)
         self.ticks += ticks
 
+    def carried(self, number: int, piece: bytes, offset: int, size: int) -> None:
+        """A piece of carried file NUMBER, of SIZE bytes; its pieces come in their order."""
+        self._block(BlockType.CARRIED, piece, thread=number, base=size, first=offset)
+
     def finish(self, epochs: Iterable[tuple[int, int, int | None]]) -> int:
         """Epochs as (first tick, bytes, nanoseconds or None), the end, the index; returns the size of the file."""
         rows = [fmt.EPOCH.pack(t, n, fmt.UNKNOWN_TIME if ns is None else ns) for t, n, ns in epochs]

@@ -91,6 +91,17 @@ def socket_directory() -> Path:
     return Path(base) / f"gdbrr-{secrets.token_hex(8)}"
 
 
+def brings_files(demo: str) -> bool:
+    """Whether DEMO was packed: then the block behind the manifest is a piece of a file (docs/demo-format.md)."""
+    with open(demo, "rb") as file:
+        at = 16
+        for _ in range(2):
+            file.seek(at)
+            header = file.read(56).ljust(56, b"\0")
+            at += 56 + int.from_bytes(header[20:24], "little")
+    return header[:5] == b"GBLK\x80"
+
+
 class Server:
     """One `gdbrr serve`, from its start to its end."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import compat, text
-from gdbrr.ingdb.link import Link, Server, find_python
+from gdbrr.ingdb.link import Link, Server, brings_files, find_python
 from gdbrr.ingdb.params import Settings
 from gdbrr.ingdb.words import Line
 
@@ -52,12 +52,15 @@ class Session:
         if not os.path.isfile(full):
             raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
         self._make_room()
-        self._open(["serve", *(["--trust"] if trust else []), full], None)
+        packed = brings_files(full)
+        self._open(["serve", *(["--trust"] if trust else []), full], None, here=not packed)
         status = self.status()
         wanted = str(status.get("program", ""))
         if status.get("note"):
             compat.write(f"Note: {status['note']}")
-        if not compat.program():
+        if packed:
+            pass  # GDB has got the program from the server, as every file
+        elif not compat.program():
             if os.path.isfile(wanted):
                 compat.load_program(wanted)
         elif wanted and os.path.realpath(compat.program()) != os.path.realpath(wanted):
@@ -96,12 +99,17 @@ class Session:
         except GdbrrError:
             return False  # a server that does not answer keeps nothing
 
-    def _open(self, words: Sequence[str], env: dict[str, str] | None, folder: str | None = None) -> None:
+    def _open(
+        self, words: Sequence[str], env: dict[str, str] | None, folder: str | None = None, here: bool = True
+    ) -> None:
+        """HERE: programs and libraries are files of this machine."""
         self._set_back()
         server = Server(find_python(self.settings.python), words, env=env, folder=folder)
         try:
             server.wait_ready()
             for name, value in CONNECTED.items():
+                if name == "sysroot" and not here:
+                    continue
                 user = compat.setting(name)
                 if user == _DEFAULTS[name]:
                     self._saved[name] = user

@@ -51,7 +51,7 @@ def changed(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:
     """(path, how it differs) of each input that is not as it was."""
     rows = [(row["path"], row["size"], row["mtime"]) for row in manifest.get("inputs", ())]
     # A program or library with a build-id is compared by that.
-    for row in manifest.get("objects", ()):
+    for row in manifest.get("objects", ()) if "carried" not in manifest else ():
         if not row.get("build_id") and "size" in row and "mtime" in row:
             rows.append((row["path"], row["size"], row["mtime"]))
     return [(path, how) for path, size, mtime in rows if (how := _difference(path, size, mtime))]

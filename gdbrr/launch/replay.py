@@ -17,14 +17,17 @@ from gdbrr import abi
 from gdbrr.abi import lib
 from gdbrr.config.profiles import Profile
 from gdbrr.ctl.control import FOREVER, Control, Panic, ProcessEnded, Slot, Soft, is_child
-from gdbrr.demo import image
+from gdbrr.demo import carried, image
 from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, record, scratch, spawn
 from gdbrr.launch.watchdog import Overdue, Watchdog
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from gdbrr.demo.reader import Demo
+    from gdbrr.launch.carried.place import Placed
 
 _REAP_LIMIT = 5.0
 _REAP_PAUSE = 0.0002
@@ -82,14 +85,21 @@ class Outcome(NamedTuple):
 
 def check_trust(demo: Demo, profile: Profile) -> None:
     """Refuse to run what somebody else recorded: a demo names a program and its arguments."""
-    manifest = demo.manifest
-    if manifest.get("host", {}).get("id") == host.host_id():
+    manifest, brought = demo.manifest, carried.files(demo.manifest)
+    if manifest.get("host", {}).get("id") == host.host_id() and not brought:
         return
     native = ", ".join(sorted(native_classes(profile))) or "none"
+    why = "brings programs along" if brought else "was recorded by another user or on another machine"
+    files = "".join(
+        f"  it would run:      {file.path!r}, build-id {file.build_id or 'none'}, SHA-256 {file.sha256}\n"
+        for file in brought
+        if file.kind in ("program", "engine", "object")
+    )
     raise Untrusted(
-        f"{demo.path} was recorded by another user or on another machine.\n"
+        f"{demo.path} {why}.\n"
         f"  program:           {manifest['program']!r}\n"
         f"  arguments:         {' '.join(map(repr, manifest['argv'][1:])) or 'none'}\n"
+        f"{files}"
         f"  executed natively: {native}",
         "if you trust it, add --trust",
     )
@@ -134,7 +144,7 @@ def _signals(manifest: dict[str, Any]) -> tuple[int, int]:
 
 
 def check_program(manifest: dict[str, Any]) -> None:
-    if not os.path.exists(manifest["program"]):
+    if "carried" not in manifest and not os.path.exists(manifest["program"]):
         raise GdbrrError(f"{manifest['program']}, which the demo was recorded from, is not here", "put it back", 1)
 
 
@@ -147,6 +157,7 @@ def start(
     trust: bool = False,
     final_thread: int = 0xFFFFFFFF,
     no_terminal: bool = False,
+    loader_log: Path | None = None,
 ) -> Replay:
     """Start the demo's program; it stands in front of STOP_TICK when slot 0 answers."""
     manifest = demo.manifest
@@ -174,11 +185,13 @@ def start(
         slot.raw.stop_tick = stop_tick
         word = manifest["argv"][0] if manifest["argv"] else ""
         signals = _signals(manifest)
+        exe = word if "/" in word else manifest["program"]
+        placed = _place(demo, exe, engine) if "carried" in manifest else None
         program = spawn.Start(
-            exe=word if "/" in word else manifest["program"],
-            argv=manifest["argv"],
+            exe=placed.exe if placed else exe,
+            argv=placed.argv if placed else manifest["argv"],
             env=[*env, f"LD_PRELOAD={engine.preload()}"],
-            cwd=manifest["cwd"],
+            cwd=placed.cwd if placed else manifest["cwd"],
             random=bytes.fromhex(manifest["random"]),
             stack_limit=manifest.get("limits", {}).get("stack", [spawn.stack_limit()])[0],
             die_with_parent=True,
@@ -187,6 +200,8 @@ def start(
             stdio=stdio,
             ignored=signals[0],
             blocked=signals[1],
+            carried=placed.table if placed else None,
+            loader_log=loader_log,
         )
         try:
             pid = spawn.launch(engine, program, page, directory / "ctl", directory / "image")
@@ -194,6 +209,12 @@ def start(
             control.close()
             raise
     return Replay(demo, control, slot, pid, profile)
+
+
+def _place(demo: Demo, exe: str, engine: engines.Engine) -> Placed:
+    from gdbrr.launch.carried import place  # few demos bring files along
+
+    return place.place(demo, exe, engine)
 
 
 def end_process(pid: int) -> None:

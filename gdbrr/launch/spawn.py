@@ -46,6 +46,10 @@ class Start(NamedTuple):
     """Signals it starts with ignored, as bits from signal 1 on."""
     blocked: int = 0
     no_core: bool = False
+    carried: Path | None = None
+    """What answers the loader (gdbrr/launch/carried)."""
+    loader_log: Path | None = None
+    """Where to write down what it asks and is told."""
 
 
 def find_program(word: str, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
@@ -102,6 +106,8 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
         words += ["--no-terminal"] if start.no_terminal else []
         words += ["--no-core"] if start.no_core else []
         words += ["--die-with-parent"] if start.die_with_parent else []
+        words += ["--carried", str(start.carried)] if start.carried else []
+        words += ["--log", str(start.loader_log)] if start.loader_log else []
         status = _run([*words, "--", *start.argv], start.stdio)
     finally:
         os.close(env_fd)

@@ -36,7 +36,9 @@ class Cause(NamedTuple):
 
 def differing_objects(demo: Demo) -> list[tuple[str, str, str]]:
     """(path, recorded build-id, build-id here) of every mapped file that is another one here."""
-    found = []
+    found: list[tuple[str, str, str]] = []
+    if "carried" in demo.manifest:
+        return found
     for row in [*demo.manifest.get("objects", ()), *_engine(demo)]:
         recorded = row.get("build_id", "")
         here = host.build_id(row["path"]) if recorded and os.path.isabs(row["path"]) else recorded

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 from gdbrr.ctl import threads
 from gdbrr.ctl.threads import Thread
 from gdbrr.launch import host
+from gdbrr.launch.carried import names
 from gdbrr.report import corefile
 from gdbrr.timeline.leaf import DemoLeaf
 
@@ -107,7 +108,7 @@ def by_address(pid: int, thread: Thread) -> list[Frame]:
 
 def of_running(pid: int, tid: int) -> list[Frame]:
     """The same for a thread that runs in the program's own code. It is stopped for it, and goes on behind it."""
-    text = _gdb(["-p", str(pid)], ["thread apply all bt " + str(_DEPTH)])
+    text = _gdb([*_sysroot(pid), "-p", str(pid)], ["thread apply all bt " + str(_DEPTH)])
     stack: list[str] = []
     for block in re.split(r"\n(?=Thread )", text):
         match = _LWP.search(block)
@@ -124,7 +125,13 @@ def _by_gdb(pid: int, thread: Thread) -> list[Frame]:
             program = os.readlink(f"/proc/{pid}/exe")  # of a script, its interpreter
         except OSError:
             return []
-        return _frames(pid, _gdb([program, str(core)], [f"bt {_DEPTH}"]).splitlines())
+        return _frames(pid, _gdb([*_sysroot(pid), program, str(core)], [f"bt {_DEPTH}"]).splitlines())
+
+
+def _sysroot(pid: int) -> list[str]:
+    """Of a packed demo: its libraries, not this machine's of the same name."""
+    brought = names.of(pid)
+    return ["-iex", f"set sysroot {brought.root}"] if brought else []
 
 
 def _gdb(target: Sequence[str], commands: Sequence[str]) -> str:

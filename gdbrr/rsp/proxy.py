@@ -242,7 +242,7 @@ class Proxy:
         if request.object == "threads":
             data = threads_xml(self.navigator.require(), self._wire)
         elif request.object == "exec-file":
-            data = os.fsencode(os.readlink(f"/proc/{self.navigator.require().pid}/exe"))
+            data = files.program(self.navigator.require().pid)
         elif request.object in ("auxv", "features", "libraries-svr4", "siginfo"):
             debuggee, tid = self._selected()
             debuggee.upstream.select_thread(tid)

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import ffi, lib
-from gdbrr.demo import format as fmt
-from gdbrr.demo.format import BlockType
+from gdbrr.demo import carried
 from gdbrr.demo.writer import Writer, atomic
 from gdbrr.sparse.tour import Names, Thing
 
@@ -134,22 +133,12 @@ def rewrite(demo: Demo, out: Path, changes: Iterable[tuple[Span, bytes]], note: 
     manifest = dict(demo.manifest)
     if note is not None:
         manifest["minimised"] = note
+
+    def changed(number: int, raw: bytes) -> bytes:
+        content = bytearray(raw)
+        for at, instead in by_block.get(number, ()):
+            content[at : at + len(instead)] = instead
+        return bytes(content)
+
     with atomic(out) as file:
-        writer = Writer(file, manifest)
-        for number in range(demo.blocks):
-            block = demo.block(number)
-            if block.type not in (BlockType.STREAM, BlockType.ORDER):
-                continue
-            raw = demo.content(number)
-            if block.type == BlockType.ORDER:
-                runs = block.items * fmt.RUN.size
-                writer.order(raw[:runs], block.first, raw[runs:])
-                continue
-            if number in by_block:
-                content = bytearray(raw)
-                for at, instead in by_block[number]:
-                    content[at : at + len(instead)] = instead
-                raw = bytes(content)
-            writer.stream(block.thread, raw, block.items, block.base, block.first, block.last)
-        times = (None if row.time is None else round(row.time * 1e9) for row in demo.epochs)
-        return writer.finish((row.start, row.bytes, time) for row, time in zip(demo.epochs, times, strict=True))
+        return carried.copy(demo, Writer(file, manifest), changed)

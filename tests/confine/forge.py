@@ -11,6 +11,7 @@ from typing import Any
 
 from fuzz.recordings import Op
 from gdbrr.abi import lib
+from gdbrr.demo import carried
 from gdbrr.demo.reader import Demo
 from gdbrr.demo.writer import Writer, atomic
 from replay.alter import alter
@@ -22,14 +23,7 @@ def forge(demo: Path, out: Path, **manifest: Any) -> Path:
     """The demo with other values in its manifest."""
     with Demo.open(demo) as source, atomic(out) as file:
         writer = Writer(file, {**source.manifest, **manifest})
-        for thread in range(len(source.threads)):
-            for number in source.stream_blocks(thread)[0]:
-                block = source.block(number)
-                writer.stream(thread, source.raw(number), block.items, block.base, block.first, block.last)
-        for which in range(source.order_blocks):
-            _, runs, positions = source.order(which)
-            writer.order(runs.tobytes(), sum(runs[1::2]), positions.tobytes())
-        writer.finish([(row.start, row.bytes, None) for row in source.epochs])
+        carried.copy(source, writer)
     return out
 
 

@@ -31,12 +31,16 @@ from fuzz.demos import HEAD, block, blocks  # noqa: E402
 from fuzz.recordings import Op, make_recording, random_ops  # noqa: E402
 from gdbrr.cli import events as events_verb  # noqa: E402
 from gdbrr.cli import info as info_verb  # noqa: E402
+from gdbrr.demo import carried  # noqa: E402
 from gdbrr.demo import format as fmt  # noqa: E402
 from gdbrr.demo.format import Block, BlockType  # noqa: E402
 from gdbrr.demo.image import write_image  # noqa: E402
 from gdbrr.demo.pack import pack  # noqa: E402
 from gdbrr.demo.reader import Demo  # noqa: E402
 from gdbrr.errors import GdbrrError  # noqa: E402
+from gdbrr.launch.carried import place  # noqa: E402
+from gdbrr.launch.engine import Engine  # noqa: E402
+from golden.make import bring  # noqa: E402
 
 SLOW = 5.0
 """Seconds after which a mutant counts as a failure; a good demo of this size takes milliseconds."""
@@ -44,6 +48,8 @@ BIG = 400 << 10
 """KiB by which memory may have grown at the end."""
 EVENTS = 2000
 IMAGE = 16 << 20
+
+ENGINE = Engine(Path("/engine/libgdbrr.so"), Path("/engine/launcher"))
 
 NUMBERS = (0, 1, 2, 3, 7, 127, 128, 255, 4095, 65535, 65536, 1 << 20, 1 << 26, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 WIDE = (*NUMBERS, 1 << 32, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1)
@@ -66,7 +72,19 @@ def seeds(where: Path) -> list[bytes]:
         make_recording(where / f"{i}.recording", ops)
         pack(where / f"{i}.recording", where / f"{i}.demo", epoch_ticks=16)
         found.append((where / f"{i}.demo").read_bytes())
-    return found
+    files = [where / "a", where / "b"]
+    files[0].write_bytes(program_for(b"/bin/b"))
+    files[1].write_bytes(b"b" * 5000)
+    with Demo.open(where / "0.demo") as demo:
+        carried.write(demo, {**demo.manifest, "carried": bring(files)}, files, where / "packed.demo")
+    return [*found, (where / "packed.demo").read_bytes()]
+
+
+def program_for(loader: bytes) -> bytes:
+    """As much of a program as the kernel needs to find its loader."""
+    interp = loader + b"\0"
+    header = struct.pack("<16sHHIQQQIHHHHHH", b"\x7fELF\x02\x01\x01", 3, 62, 1, 0, 64, 0, 0, 64, 56, 1, 0, 0, 0)
+    return header + struct.pack("<IIQQQQQQ", 3, 4, 120, 120, 120, len(interp), len(interp), 1) + interp
 
 
 # ---------------------------------------------------------------- bending bytes
@@ -259,8 +277,8 @@ def mutant(number: int, seed: int, good: list[bytes]) -> tuple[str, bytes]:
 # ---------------------------------------------------------------- reading mutants
 
 
-def read_everything(path: Path, image: Path) -> str:
-    """Everything a verb does with a demo; returns "read", "damaged" or "refused"."""
+def read_everything(path: Path, image: Path, placed: bool = True) -> str:
+    """Everything a verb does with a demo; returns "read", "damaged" or "refused". PLACED: also with carried files."""
     verdict = "read"
     for check in (True, False):
         try:
@@ -276,6 +294,8 @@ def read_everything(path: Path, image: Path) -> str:
                     pass
                 if check and demo.stream_bytes < IMAGE:
                     write_image(demo, image)
+                if check and placed and place.is_packed(demo):
+                    place.place(demo, demo.manifest["program"], ENGINE)
         except GdbrrError as error:
             assert "\n" not in str(error) and str(error).isprintable(), f"not one line: {error!r}"
             verdict = "refused"
@@ -298,7 +318,7 @@ def run(budget: int, seed: int = 1, first: int = 0) -> dict[str, Counter[str]]:
             path.write_bytes(raw)
             started = time.process_time()  # of this process: other load is not the reader's fault
             try:
-                verdict = read_everything(path, image)
+                verdict = read_everything(path, image, placed=number % 8 == 0)
             except Exception as error:
                 raise AssertionError(f"mutant {number} of seed {seed} ({how}): {error!r}") from error
             taken = time.process_time() - started

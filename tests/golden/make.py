@@ -7,6 +7,7 @@ Run once, when the format's version was raised; old golden files stay, for they 
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import sys
@@ -19,6 +20,7 @@ sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 from fuzz.recordings import Op, make_recording, random_ops  # noqa: E402
 from gdbrr.abi import lib  # noqa: E402
+from gdbrr.demo import carried  # noqa: E402
 from gdbrr.demo import format as fmt  # noqa: E402
 from gdbrr.demo.events import Event  # noqa: E402
 from gdbrr.demo.pack import pack  # noqa: E402
@@ -30,6 +32,7 @@ RUN = lib.GR_OP_RUN
 def contents(path: Path) -> dict[str, Any]:
     """Everything that a demo says, as JSON."""
     with Demo.open(path) as demo:
+        found = carried.files(demo.manifest)
         return {
             "manifest": demo.manifest,
             "complete": demo.complete,
@@ -37,7 +40,27 @@ def contents(path: Path) -> dict[str, Any]:
             "threads": [[t.index, t.operations, t.recorded_tid, t.parent] for t in demo.threads],
             "runs": [list(run) for run in demo.runs()],
             "events": [event_row(event) for event in demo.events()],
+            **({"files": [taken_out(demo, file) for file in found]} if found else {}),
         }
+
+
+def bring(files: list[Path]) -> dict[str, Any]:
+    """What a manifest says of carried files, as if they were programs."""
+    rows = [
+        {"path": f"/usr/bin/{file.name}", "names": [f"/bin/{file.name}"], "size": file.stat().st_size,
+         "sha256": hashlib.sha256(file.read_bytes()).hexdigest(), "build_id": "", "kind": "program"}
+        for file in files
+    ]  # fmt: skip
+    loader = [["path", "257", "/lib/x", "=1"], ["path", "21", "/etc/x", "-2"], ["path", "89", "/proc/self/exe", ">/x"]]
+    loader += [["map", "4096", "140737353928704", "-"], ["stat", "2049", "77", "-"], ["auxv", "11", "0", "-"]]
+    return {"files": rows, "loader": loader, "program": 0, "engine": 1, "argv": ["first"]}
+
+
+def taken_out(demo: Demo, file: carried.CarriedFile) -> list[Any]:
+    with tempfile.TemporaryDirectory() as scratch:
+        carried.take_out(demo, file, Path(scratch) / "out")
+        raw = (Path(scratch) / "out").read_bytes()
+    return [file.path, len(raw), hashlib.sha256(raw).hexdigest()]
 
 
 def event_row(event: Event) -> list[Any]:
@@ -55,7 +78,12 @@ def main() -> None:
     ops[120:120] = [Op(1, RUN, object=150, check=0x1234), Op(1, RUN, object=1, check=7)]
     with tempfile.TemporaryDirectory() as scratch:
         make_recording(Path(scratch) / "rec", ops, end=(2, 6))
-        pack(Path(scratch) / "rec", out, epoch_ticks=128)
+        plain, files = Path(scratch) / "plain.demo", [Path(scratch) / "first", Path(scratch) / "empty"]
+        pack(Path(scratch) / "rec", plain, epoch_ticks=128)
+        files[0].write_bytes(b"carried" * 3_000_000)
+        files[1].touch()
+        with Demo.open(plain) as demo:
+            carried.write(demo, {**demo.manifest, "carried": bring(files)}, files, out)
     out.with_suffix(".json").write_text(json.dumps(contents(out), separators=(",", ":")) + "\n")
 
 

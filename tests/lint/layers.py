@@ -61,6 +61,8 @@ C_RANKS = {
     "watch": 6,
     "ckpt": 7,
     "init.c": 8,
+    "carried.c": 8,
+    "carried.h": 8,
     "fence.c": 8,
     "fence.h": 8,
     "launch.c": 8,

@@ -139,6 +139,8 @@ def test_the_limits_are_the_specified_ones() -> None:
     assert rows["runs in an order block"] == f"{fmt.MAX_ORDER_RUNS:,}"
     assert rows["threads"] == f"{fmt.MAX_THREADS:,}"
     assert [2 ** int(rows[key][2:]) for key in ("blocks", "epochs")] == [fmt.MAX_BLOCKS, fmt.MAX_EPOCHS]
+    assert rows["carried files"] == f"{fmt.MAX_CARRIED:,}"
+    assert rows["bytes of carried files"] == f"{fmt.MAX_CARRIED_BYTES >> 30} GiB"
     assert rows["content of all blocks"] == f"{fmt.MAX_RAW_TOTAL >> 40} TiB"
     assert f"Version {fmt.FORMAT[0]}.{fmt.FORMAT[1]}." in text
     assert f"it has at most {fmt.STREAM_RAW >> 10} KiB" in text

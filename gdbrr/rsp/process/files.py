@@ -11,6 +11,7 @@ import os
 import re
 import tempfile
 
+from gdbrr.launch.carried import names
 from gdbrr.rsp.packet import to_hex
 from gdbrr.rsp.process import maps
 from gdbrr.rsp.process.threads import Attached
@@ -26,11 +27,28 @@ def for_gdbserver(request: HostFile, current: Attached | None, virtual_pid: int)
     if request.operation == b"open" and current is not None:
         path, comma, rest = request.arguments.partition(b",")
         name = _proc_path(current, virtual_pid, bytes.fromhex(path.decode("ascii", "replace")))
-        return b"vFile:open:" + to_hex(_stand_in(current, name)) + comma + rest
-    if request.operation == b"readlink" and current is not None:
+        return b"vFile:open:" + to_hex(_carried(current, _stand_in(current, name))) + comma + rest
+    if request.operation in (b"readlink", b"stat", b"lstat") and current is not None:
         name = bytes.fromhex(request.arguments.decode("ascii", "replace"))
-        return b"vFile:readlink:" + to_hex(_proc_path(current, virtual_pid, name))
+        asked = _carried(current, _proc_path(current, virtual_pid, name))
+        return b"vFile:" + request.operation + b":" + to_hex(asked)
     return None if request.operation in (b"pwrite", b"unlink") else request.payload
+
+
+def _carried(current: Attached, name: bytes) -> bytes:
+    """Of a packed demo the files that it brings along, and of this machine's own at most debug information, which GDB
+    compares by build-id: a library of the same name is another one here."""
+    brought = names.of(current.pid)
+    if brought is None or name.startswith((b"/proc/", _STAND_IN)):
+        return name
+    here = brought.here(name)
+    return name if name.startswith(b"/usr/lib/debug/") and not os.path.exists(here) else here
+
+
+def program(pid: int) -> bytes:
+    """The file that a process executes, as the recording has it."""
+    brought = names.of(pid)
+    return brought.program if brought else os.fsencode(os.readlink(f"/proc/{pid}/exe"))
 
 
 def forget(request: HostFile, asked: bytes | None) -> None:

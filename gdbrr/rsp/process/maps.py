@@ -11,6 +11,7 @@ import re
 import tempfile
 
 from gdbrr.abi import lib
+from gdbrr.launch.carried import names
 
 NAMES = (b"maps", b"smaps")
 _HEAD = re.compile(rb"([0-9a-f]+)-([0-9a-f]+)( [rwxps-]{4} .*)")
@@ -39,6 +40,8 @@ def written(pid: int, name: bytes) -> str:
 def shown(pid: int, text: bytes, touched: bool) -> bytes:
     """TEXT of maps or smaps without the engine's mappings. With TOUCHED, as for a core dump, large ones are cut into
     the pieces that were."""
+    brought = names.of(pid)
+    text = brought.recorded_in(text) if brought else text
     out: list[bytes] = []
     ranges: list[tuple[int, int]] = []
     tail = b""
