@@ -79,8 +79,9 @@ model: .venv/.setup-test build ## ask a timeline 10,000 random questions whose a
 soak: .venv/.setup-test build ## record 500 random programs, and 50 times each threaded one, in every order and under load (hours)
 	@GDBRR_SOAK_PROGRAMS=500 GDBRR_SOAK_RECORDINGS=50 $(VENV) -m pytest -q -n $$((2 * $(JOBS))) tests/soak </dev/null
 
-apps: .venv/.setup-test build ## record and replay real programs, all of tests/apps/table.py that are installed
-	@GDBRR_APPS=all $(VENV) -m pytest -q -n 1 tests/apps </dev/null
+apps: .venv/.setup-test build ## record and replay real programs, all of tests/apps/table.py that are installed; writes docs/applications.md
+	@GDBRR_APPS=all $(VENV) -m pytest -q -n 1 tests/apps </dev/null; status=$$?; \
+	PYTHONPATH=tests:. $(VENV) tests/apps/page.py && exit $$status
 
 bench: build ## measure everything against native and other tools (12 minutes; ARGS=--quick 3, "--only PART", --docs)
 	@$(VENV) -m bench $(ARGS) </dev/null

@@ -13,17 +13,49 @@ PYTHON = "/usr/bin/python3"  # on PATH there may be a shim that executes another
 
 
 @dataclass(frozen=True)
+class Ask:
+    """A question about the past, and how GDB is asked, standing at the end of the demo."""
+
+    question: str
+    commands: tuple[str, ...]
+    answer: str
+    """A pattern for what GDB prints; its first group is the answer."""
+
+
+CALLER = r"\n#1 +(?:0x\w+ in )?([^\n(]+?) ?\("
+TEXT = Ask("what did it write last?", ("rr-back -b write", "x/s $rsi"), r'0x\w+(?: <\S+>)?:\s+(".{1,36})')
+COUNT = Ask("how many bytes did it write last?", ("rr-back -b write", "p $rdx"), r"\$1 = (\d+)")
+SENT = Ask("on which descriptor did it answer last?", ("rr-back -b sendmsg", "p $rdi"), r"\$1 = (\d+)")
+CHILD = Ask("at which tick did it start its last child?", ("rr-back -b vfork", "rr-when"), r"tick (\d+)")
+VECTOR = Ask("which function called `writev` last?", ("rr-back -b writev", "bt 2"), CALLER)
+
+
+@dataclass(frozen=True)
 class App:
     words: tuple[str, ...]
-    """{here} is a directory with the files of `INPUTS` and `files`."""
+    """{here} is a directory with the files of `INPUTS` and `files`, {program} what was compiled from `source`."""
     package: str
-    order: str = "parallel"
-    """`serial` where threads share memory through atomics of their own."""
+    order: str = "auto"
+    """One that is said where the guess is known to be too hopeful."""
     quick: bool = False
     port: int = 0
     """Of a server, which gets SIGTERM when its client is done."""
     client: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+    """A program of tests/apps/programs."""
+    flags: tuple[str, ...] = ()
+    libraries: str = ""
+    """What pkg-config knows them by."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    sets: tuple[str, ...] = ()
+    """Further options of the recording."""
+    needs: tuple[str, ...] = ()
+    """Further programs: `Xvfb`, whose screen it gets, or `tmux`, in whose terminal it runs."""
+    keys: tuple[str, ...] = ()
+    """What is typed in that terminal, once it shows `shows`."""
+    shows: str = ""
+    ask: Ask = TEXT
 
 
 THREADS = """
@@ -86,11 +118,11 @@ User www-data
 """
 
 APPS: dict[str, App] = {
-    "xz": App(("xz", "-T2", "-k", "-c", "--block-size=100KiB", "{here}/numbers"), "xz-utils", quick=True),
-    "pigz": App(("pigz", "-p4", "-c", "{here}/numbers"), "pigz"),
-    "pbzip2": App(("pbzip2", "-p4", "-b1", "-k", "-c", "{here}/numbers"), "pbzip2"),
-    "zstd": App(("zstd", "-q", "-T4", "-c", "{here}/numbers"), "zstd"),
-    "lz4": App(("lz4", "-q", "-c", "{here}/numbers"), "lz4"),
+    "xz": App(("xz", "-T2", "-k", "-c", "--block-size=100KiB", "{here}/numbers"), "xz-utils", ask=COUNT, quick=True),
+    "pigz": App(("pigz", "-p4", "-c", "{here}/numbers"), "pigz", ask=COUNT),
+    "pbzip2": App(("pbzip2", "-p4", "-b1", "-k", "-c", "{here}/numbers"), "pbzip2", ask=COUNT),
+    "zstd": App(("zstd", "-q", "-T4", "-c", "{here}/numbers"), "zstd", ask=COUNT),
+    "lz4": App(("lz4", "-q", "-c", "{here}/numbers"), "lz4", ask=COUNT),
     "sort": App(("sort", "--parallel=4", "-S", "1M", "-R", "{here}/numbers"), "coreutils"),
     "python-threads": App((PYTHON, "-c", THREADS), "python3", quick=True),
     "python-asyncio": App((PYTHON, "-c", ASYNC), "python3", quick=True),
@@ -99,8 +131,72 @@ APPS: dict[str, App] = {
     "java": App(("java", "-version"), "default-jre-headless", order="serial"),
     "curl": App(("curl", "-s", "file://{here}/numbers"), "curl"),
     "git": App(("git", "-C", "{root}", "log", "--stat", "-n", "30"), "git"),
-    "gcc": App(("gcc", "-O1", "-c", "{here}/hello.c", "-o", "{here}/hello.o"), "gcc", files={"hello.c": "int main;\n"}),
-    "vim": App(("vim", "-es", "-c", "s/^/x/|w! {here}/written|q", "{here}/numbers"), "vim"),
+    "gcc": App(
+        ("gcc", "-O1", "-c", "{here}/hello.c", "-o", "{here}/hello.o"),
+        "gcc",
+        files={"hello.c": "int main;\n"},
+        ask=CHILD,
+    ),
+    "vim": App(("vim", "-i", "NONE", "-es", "-c", "s/^/x/|w! {here}/written|q", "{here}/numbers"), "vim"),
+    "vim-terminal": App(
+        ("vim", "-u", "NONE", "-i", "NONE", "-N", "{here}/numbers"),
+        "vim tmux",
+        quick=True,
+        needs=("tmux",),
+        shows="numbers",
+        keys=("5j", "dd", "ihello", "Escape", ":w! {here}/written", "Enter", ":q!", "Enter"),
+    ),
+    "nano-terminal": App(
+        ("nano", "-I", "{here}/hello.c"),
+        "nano tmux",
+        needs=("tmux",),
+        files={"hello.c": "int main;\n"},
+        shows="int main",
+        keys=("hello", "C-x", "n"),
+    ),
+    "std::async": App(
+        ("{program}",),
+        "g++",
+        quick=True,
+        source="futures.cc",
+        ask=Ask("which part was summed last?", ("rr-back -b part", "p number"), r"\$1 = (\d+)"),
+    ),
+    "openmp": App(
+        ("{program}",),
+        "gcc",
+        quick=True,
+        source="loops.c",
+        flags=("-fopenmp",),
+        ask=Ask(
+            "where did the counter change last?", ("rr-back -w entered", "info symbol $pc"), r"\n(\S+) \+ \d+ in sec"
+        ),
+    ),
+    "glib": App(
+        ("{program}",),
+        "libglib2.0-dev",
+        source="mainloop.c",
+        libraries="glib-2.0",
+        ask=Ask("what did the last timer add?", ("rr-back -b on_tick", "p (char *)name"), r'\$1 = \S+ (".")'),
+    ),
+    "sdl-dummy": App(
+        ("{program}",),
+        "libsdl2-dev",
+        source="game.c",
+        libraries="sdl2",
+        env={"SDL_VIDEODRIVER": "dummy", "SDL_AUDIODRIVER": "dummy"},
+        sets=("-p", "game"),
+        ask=Ask("how often had it beeped?", ("rr-back -b beep", "p beeps.value"), r"\$1 = (\d+)"),
+    ),
+    "sdl-xvfb": App(
+        ("{program}",),
+        "libsdl2-dev xvfb",
+        source="game.c",
+        libraries="sdl2",
+        env={"SDL_VIDEODRIVER": "x11", "SDL_AUDIODRIVER": "dummy", "MESA_SHADER_CACHE_DISABLE": "true"},
+        sets=("-p", "game"),
+        needs=("Xvfb",),
+        ask=Ask("how often had it beeped?", ("rr-back -b beep", "p beeps.value"), r"\$1 = (\d+)"),
+    ),
     "redis": App(
         ("redis-server", "--port", "{port}", "--save", "", "--appendonly", "no"),
         "redis-server",
@@ -112,9 +208,15 @@ APPS: dict[str, App] = {
         "memcached",
         port=17202,
         client="memcached",
+        ask=SENT,
     ),
     "nginx": App(
-        ("nginx", "-c", "{here}/nginx.conf"), "nginx-light", port=17203, client="http", files={"nginx.conf": NGINX}
+        ("nginx", "-c", "{here}/nginx.conf"),
+        "nginx-light",
+        port=17203,
+        client="http",
+        files={"nginx.conf": NGINX},
+        ask=VECTOR,
     ),
     "apache": App(
         ("apache2", "-X", "-f", "{here}/apache.conf"),
@@ -123,5 +225,6 @@ APPS: dict[str, App] = {
         port=17204,
         client="http",
         files={"apache.conf": APACHE},
+        ask=VECTOR,
     ),
 }

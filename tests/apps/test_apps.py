@@ -1,7 +1,7 @@
 """Real programs are recorded, servers with clients that ask them, and replayed with nobody there: the same output.
 
-Runs in: pytest; GDBRR_APPS=all (make apps) tries all of table.py and
-leaves figures in build/apps.json. May call: what table.py names.
+Runs in: pytest; GDBRR_APPS=all (make apps) tries all of table.py, asks each demo a question about the past, and leaves
+figures in build/apps.json, from which page.py makes docs/applications.md. May call: what table.py names.
 Owns: nothing.
 """
 
@@ -9,96 +9,104 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
-import signal
-import subprocess
-import sys
-import time
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from apps.clients import drive, wait_for
+from apps import page
+from apps.starts import GDBRR, LIMIT, missing, prepare, recorder, start
 from apps.table import APPS, App
-from harness import BUILD, ROOT
 from harness.run import Result, run
 
-GDBRR = (sys.executable, "-m", "gdbrr")
 ALL = os.environ.get("GDBRR_APPS") == "all"
-LIMIT = 300.0
-REPORT = BUILD / "apps.json"
 
 
 def chosen() -> list[str]:
-    return [name for name, app in APPS.items() if ALL or (app.quick and shutil.which(app.words[0]))]
-
-
-def prepare(app: App, here: Path) -> list[str]:
-    here.chmod(0o755)  # servers give up their rights
-    (here / "numbers").write_text("".join(f"{i * 7919 % 10007}\n" for i in range(100000)))
-    places = {"here": str(here), "root": str(ROOT), "port": str(app.port)}
-    for name, text in app.files.items():
-        (here / name).write_text(text.format(**places))
-    words = []
-    for word in app.words:
-        for place, value in places.items():
-            word = word.replace("{" + place + "}", value)
-        words.append(word)
-    return words
-
-
-def serve(app: App, words: list[str], demo: Path) -> Result:
-    """The output goes to files: nobody reads a pipe while the client asks."""
-    command = [*GDBRR, "record", "--order", app.order, "-o", str(demo), "--", *words]
-    start = time.monotonic()
-    with (demo.parent / "out").open("wb+") as out, (demo.parent / "err").open("wb+") as err:
-        with subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=out, stderr=err, start_new_session=True
-        ) as server:
-            try:
-                wait_for(app.port)
-                drive(app.client, app.port)
-                server.send_signal(signal.SIGTERM)
-                status = server.wait(LIMIT)
-            finally:
-                if server.poll() is None:
-                    os.killpg(server.pid, signal.SIGKILL)
-        out.seek(0)
-        err.seek(0)
-        texts = [file.read().decode(errors="replace") for file in (out, err)]
-    return Result(command, status, texts[0], texts[1], time.monotonic() - start)
+    return [name for name, app in APPS.items() if ALL or (app.quick and not missing(app))]
 
 
 @pytest.mark.limit(900)
 @pytest.mark.parametrize("name", chosen())
 def test_a_real_program_replays_alone(name: str, tmp_path: Path) -> None:
-    app, demo = APPS[name], tmp_path / "x.demo"
-    if not shutil.which(app.words[0]):
-        pytest.skip(f"{app.words[0]} is not installed: apt-get install {app.package}")
-    words = prepare(app, tmp_path)
-    if app.port:
-        first = serve(app, words, demo)
-    else:
-        first = run(*GDBRR, "record", "--order", app.order, "-o", demo, "--", *words, limit=LIMIT)
+    app = APPS[name]
+    lacking = missing(app)
+    if lacking:
+        pytest.skip(f"{lacking} is not installed: apt-get install {app.package}")
+    demo, first, again = recorded_and_replayed(app, tmp_path / "full")
+    if ALL:
+        here = place(tmp_path / "alone")
+        native = start(app, prepare(app, here), here)
+        figures = row(name, app, (native, first, again), demo, asked(app, demo))
+        sparse = () if app.sets else ("-p", "sparse")
+        size = recorded_and_replayed(app, tmp_path / "sparse", sparse)[0].stat().st_size if sparse else 0
+        page.note({**figures, "sparse_bytes": size})
+
+
+def place(path: Path) -> Path:
+    path.mkdir()
+    return path
+
+
+def recorded_and_replayed(app: App, path: Path, sets: Sequence[str] = ()) -> tuple[Path, Result, Result]:
+    here = place(path)
+    words, demo = prepare(app, here), here / "x.demo"
+    first = start(app, [*recorder(app, demo, sets), *words], here)
     assert demo.exists(), first.describe()
     again = run(*GDBRR, "replay", demo, limit=LIMIT)
-    assert (again.status, again.out) == (first.status, first.out), again.describe()
-    if ALL:
-        note(name, app, first, again, demo)
+    printed = again.out if "tmux" in app.needs else first.out  # there the replay itself compares every byte
+    assert (again.status, again.out) == (first.status, printed), again.describe()
+    return demo, first, again
 
 
-def note(name: str, app: App, first: Result, again: Result, demo: Path) -> None:
+def asked(app: App, demo: Path) -> tuple[str, float]:
+    """What GDB answers, and how long that took with its start."""
+    commands = [word for command in app.ask.commands for word in ("-ex", command)]
+    done = run(*GDBRR, "debug", demo, "--", "-batch", "-ex", "set width 0", *commands, limit=LIMIT)
+    found = re.findall(app.ask.answer, done.out)
+    assert found and "rr-back:" not in done.err, done.describe()
+    return found[-1].strip(), done.seconds
+
+
+def row(
+    name: str, app: App, runs: tuple[Result, Result, Result], demo: Path, answer: tuple[str, float]
+) -> dict[str, Any]:
+    native, first, again = runs
     info = json.loads(run(*GDBRR, "info", "--json", demo).expect(0).out)
-    row = {
+    return {
         "name": name,
-        "order": app.order,
+        "order": info["order"],
+        "guess": info["order_guess"],
         "status": first.status,
         "operations": info["operations"],
         "threads": len(info["threads"]),
         "bytes": demo.stat().st_size,
-        "record_seconds": round(first.seconds, 2),
-        "replay_seconds": round(again.seconds, 2),
+        "native_seconds": round(native.seconds, 3),
+        "record_seconds": round(first.seconds, 3),
+        "replay_seconds": round(again.seconds, 3),
+        "question": app.ask.question,
+        "answer": answer[0],
+        "answer_seconds": round(answer[1], 2),
     }
-    REPORT.parent.mkdir(exist_ok=True)
-    with REPORT.open("a") as file:
-        file.write(json.dumps(row) + "\n")
+
+
+def test_the_page_has_every_program() -> None:
+    text = page.PAGE.read_text()
+    assert [name for name in APPS if f"| {name} |" not in text] == [], "make it again: make apps"
+
+
+def test_a_row_says_what_was_measured() -> None:
+    figures = {
+        "name": "std::async", "order": "serial", "guess": "x has 7 atomic instructions of its own", "status": 0,
+        "operations": 2457, "threads": 91, "bytes": 19_000, "sparse_bytes": 9_000, "native_seconds": 0.01,
+        "record_seconds": 0.2, "replay_seconds": 0.15,
+        "question": "which part was summed last?", "answer": "7", "answer_seconds": 0.61,
+    }  # fmt: skip
+    (line,) = [line for line in page.text([figures]).splitlines() if line.startswith("| std::async")]
+    measured = (
+        "serial | 91 | 2,457 | 0.01 s | 0.20 s | 19.0 kB | 9.0 kB | 0.15 s | which part was summed last? `7` | 0.6 s"
+    )
+    assert line == f"| std::async | {measured} |"
+    assert "| curl | not tried: " in page.text([figures])
