@@ -55,3 +55,10 @@ __attribute__((unused)) static struct timespec soon(clockid_t clock, long micros
 	at.tv_nsec %= 1000000000;
 	return at;
 }
+
+// Long enough for another thread to come to its wait.
+__attribute__((unused)) static void nap(void)
+{
+	struct timespec time = {0, 50000000};
+	nanosleep(&time, NULL);
+}

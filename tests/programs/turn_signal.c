@@ -24,12 +24,6 @@ static void *waiter(void *arg)
 	return NULL;
 }
 
-static void nap(void)
-{
-	struct timespec time = {0, 50000000};
-	nanosleep(&time, NULL);
-}
-
 int main(void)
 {
 	pthread_t thread;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,9 @@ from gdbrr.timeline.model import Hit, Leaf, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import programs
 from harness.run import gdbrr
+
+BOTH_WAYS = [pytest.param("perf", marks=pytest.mark.needs("perf_breakpoints")), "ptrace"]
+"""Every search is made both ways: by perf events, and by a tracer."""
 
 
 class Program:
@@ -36,20 +40,30 @@ def recorded(program: Path, directory: Path, *options: str) -> Path:
     return demo
 
 
-@pytest.fixture(scope="module", params=[pytest.param("perf", marks=pytest.mark.needs("perf_breakpoints")), "ptrace"])
+def in_epochs(program: Path, directory: Path, points: str) -> Path:
+    """Short epochs, and searched in one of BOTH_WAYS."""
+    return recorded(program, directory, "--set", "epochs.ticks=16", "--set", f"points={points}")
+
+
+@contextmanager
+def whole(demo: Path) -> Iterator[DemoTimeline]:
+    """A timeline that leaves no process behind."""
+    with open_demo(demo) as opened:
+        yield opened
+    assert not children()
+
+
+@pytest.fixture(scope="module", params=BOTH_WAYS)
 def moments_demo(
     request: pytest.FixtureRequest, moments_program: Program, tmp_path_factory: pytest.TempPathFactory
 ) -> Path:
-    """Every search is made both ways: by perf events, and by a tracer."""
-    options = ("--set", "epochs.ticks=16", "--set", f"points={request.param}")
-    return recorded(moments_program.path, tmp_path_factory.mktemp("moments"), *options)
+    return in_epochs(moments_program.path, tmp_path_factory.mktemp("moments"), request.param)
 
 
 @pytest.fixture
 def timeline(moments_demo: Path) -> Iterator[DemoTimeline]:
-    with open_demo(moments_demo) as opened:
+    with whole(moments_demo) as opened:
         yield opened
-    assert not children()
 
 
 def children() -> list[str]:

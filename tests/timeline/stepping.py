@@ -60,25 +60,32 @@ class Segment:
         return [(moment, old, new) for moment, old, new in zip(places, words, words[1:], strict=False) if old != new]
 
 
+@contextlib.contextmanager
+def held(demo: Demo) -> Iterator[tuple[replays.Replay, Worker]]:
+    """A replay of its own, in front of the first operation."""
+    with open(os.devnull, "r+b") as nothing:
+        stdio = (nothing.fileno(),) * 3
+        replay = replays.start(demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, stdio=stdio)
+    try:
+        worker = Worker(replay.control, replay.slot, demo)
+        worker.finish()
+        yield replay, worker
+    finally:
+        replay.close()
+
+
 class Oracle:
     def __init__(self, demo: Demo, words: Sequence[tuple[int, int]]) -> None:
         """WORDS are (address, length)."""
         self.words = list(words)
         self.segments: list[Segment] = []
         self._tracees: set[int] = set()
-        with open(os.devnull, "r+b") as nothing:
-            stdio = (nothing.fileno(),) * 3
-            replay = replays.start(demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, stdio=stdio)
-        try:
-            skeleton = Worker(replay.control, replay.slot, demo)
-            skeleton.finish()
+        with held(demo) as (_, skeleton):
             frozen = skeleton.freeze()  # a copy has the text of the file
             self._worker = frozen.wake(lib.GR_LIVE_THREADS)
             self._run(demo)
             self._worker.drop()
             frozen.drop()
-        finally:
-            replay.close()
         self.moments = [
             moment for tick, segment in enumerate(self.segments) for moment in (Moment(tick), *segment.moments)
         ]

@@ -12,15 +12,14 @@ import gdbrr
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.hits import Pass, groups_of
 from gdbrr.timeline.model import Moment, Point, PointKind
-from gdbrr.timeline.timeline import DemoTimeline, open_demo
+from gdbrr.timeline.timeline import DemoTimeline
 from harness import ROOT
 from harness.run import run
 
-from .conftest import Program, children, recorded, standing, word
+from .conftest import BOTH_WAYS, Program, in_epochs, standing, whole, word
 
 PLACE = 0x30000000
 VALUES = [*range(1, 3042)]
-ENGINES = [pytest.param("perf", marks=pytest.mark.needs("perf_breakpoints")), "ptrace"]
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +27,15 @@ def program() -> Program:
     return Program("hits")
 
 
-@pytest.fixture(scope="module", params=ENGINES)
+@pytest.fixture(scope="module", params=BOTH_WAYS)
 def demo(request: pytest.FixtureRequest, program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    options = ("--set", "epochs.ticks=16", "--set", f"points={request.param}")
-    return recorded(program.path, tmp_path_factory.mktemp("hits"), *options)
+    return in_epochs(program.path, tmp_path_factory.mktemp("hits"), request.param)
 
 
 @pytest.fixture
 def opened(demo: Path) -> Iterator[DemoTimeline]:
-    with open_demo(demo) as timeline:
+    with whole(demo) as timeline:
         yield timeline
-    assert not children()
 
 
 @pytest.fixture

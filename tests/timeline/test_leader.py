@@ -11,15 +11,14 @@ from gdbrr.timeline.model import Moment, Point, PointKind, as_recorded
 from gdbrr.timeline.timeline import open_demo
 from harness.run import gdbrr
 
-from .conftest import Program, children, recorded, standing, word
-from .test_history import ENGINES
+from .conftest import BOTH_WAYS, Program, children, in_epochs, standing, word
 
 
-@pytest.mark.parametrize("points", ENGINES)
+@pytest.mark.parametrize("points", BOTH_WAYS)
 def test_going_back_behind_the_end_of_the_main_thread(points: str, tmp_path: Path) -> None:
     """INVARIANT(a-leader-stays)."""
     program = Program("leader_leaves")
-    demo = recorded(program.path, tmp_path, "--set", "epochs.ticks=16", "--set", f"points={points}")
+    demo = in_epochs(program.path, tmp_path, points)
     counter = Point(PointKind.CHANGE, program.symbols["counter"], 4)
     with open_demo(demo) as timeline:
         left = next(event.tick for event in timeline.demo.events(thread=0) if event.kind == lib.GR_OP_EXIT)

@@ -10,14 +10,13 @@ from gdbrr.timeline.model import Moment, Point, PointKind
 from gdbrr.timeline.timeline import open_demo
 from harness.run import gdbrr
 
-from .conftest import Program, children, word
-from .test_history import ENGINES
+from .conftest import BOTH_WAYS, Program, children, word
 
 pytestmark = pytest.mark.needs("perf_breakpoints")
 
 
 @pytest.mark.limit(300)
-@pytest.mark.parametrize("points", ENGINES)
+@pytest.mark.parametrize("points", BOTH_WAYS)
 def test_hits_in_a_loop_whose_signal_is_looked_for(points: str, tmp_path: Path) -> None:
     """INVARIANT(taken-back): what is hit while the search goes too far never was."""
     program = Program("signal_watched")

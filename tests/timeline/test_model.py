@@ -19,7 +19,7 @@ from gdbrr.timeline.leaf import DemoLeaf
 from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind, as_recorded
 from gdbrr.timeline.timeline import open_demo
 
-from .conftest import Program, children, recorded, standing
+from .conftest import BOTH_WAYS, Program, children, in_epochs, standing
 from .stepping import Oracle
 
 OPERATIONS = int(os.environ.get("GDBRR_MODEL_OPERATIONS", "80"))
@@ -183,14 +183,14 @@ class Machine:
 
 
 @pytest.mark.limit(120 + OPERATIONS)
-@pytest.mark.parametrize("points", [pytest.param("perf", marks=pytest.mark.needs("perf_breakpoints")), "ptrace"])
+@pytest.mark.parametrize("points", BOTH_WAYS)
 @pytest.mark.parametrize("name", WORDS)
 def test_a_timeline_answers_as_a_run_step_by_step_does(
     name: str, points: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     program = Program(name)
-    demo = recorded(program.path, tmp_path, "--set", "epochs.ticks=16", "--set", f"points={points}")
+    demo = in_epochs(program.path, tmp_path, points)
     words = [(program.symbols[symbol], length) for symbol, length in WORDS[name]]
     with Demo.open(demo) as opened:
         oracle = Oracle(opened, words)

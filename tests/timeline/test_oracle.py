@@ -11,12 +11,11 @@ import pytest
 from gdbrr.abi import lib
 from gdbrr.ctl import threads
 from gdbrr.demo.reader import Demo
-from gdbrr.launch import replay as replays
 from gdbrr.timeline.model import Moment, as_recorded
 from gdbrr.timeline.timeline import open_demo
-from gdbrr.timeline.worker import Worker
 
 from .conftest import Program, children, standing, word
+from .stepping import held
 
 pytestmark = pytest.mark.needs("perf_breakpoints")
 
@@ -33,12 +32,7 @@ class Oracle:
         self.segments: list[list[Moment]] = []
         self.counters: list[int] = []
         self.calls: list[int] = []
-        with open(os.devnull, "r+b") as nothing:
-            stdio = (nothing.fileno(),) * 3
-            replay = replays.start(demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, stdio=stdio)
-        try:
-            worker = Worker(replay.control, replay.slot, demo)
-            worker.finish()
+        with held(demo) as (replay, worker):
             worker.slot.raw.flags |= lib.GR_SLOT_TRACE
             for tick in range(demo.ticks):
                 with open(f"/proc/{worker.pid}/mem", "rb", buffering=0) as memory:
@@ -50,8 +44,6 @@ class Oracle:
                 views = {view.index: view for view in threads.read(worker.pid, len(demo.threads))}
                 owner = views.get(self.threads[tick])
                 self.calls.append(owner.regs["rip"] if owner else 0)
-        finally:
-            replay.close()
         self.all = [Moment(tick) for tick in range(demo.ticks)]
         self.all += [moment for segment in self.segments for moment in segment]
 
