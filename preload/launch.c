@@ -11,6 +11,7 @@
 #include "abi.h"
 #include "carried.h"
 #include "fence.h"
+#include "libraries.h"
 #include "tracer.h"
 
 #include <elf.h>
@@ -43,6 +44,7 @@ enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOU
 struct options {
 	const char *ctl, *data, *env_file, *exe, *cwd, *stack_limit, *ignored, *blocked, *carried, *log;
 	uint8_t random[16];
+	int64_t cache_pages; // of the loader's cache while recording, where it has others now; else -1
 	bool has_random, stop, die_with_parent, session, no_terminal, no_core;
 	char **argv;
 };
@@ -81,7 +83,7 @@ static _Noreturn void usage(const char *what)
 	refuse(EXIT_USAGE,
 		"usage: gdbrr-launch --ctl FILE --data FILE --env-file FILE [--exe FILE] [--random HEX32] [--cwd DIR]\n"
 		"                    [--ignored HEX] [--blocked HEX] [--stack-limit BYTES|unlimited] [--stop] [--session|--no-terminal] [--die-with-parent] [--no-core]\n"
-		"                    [--carried FILE|--log FILE]\n"
+		"                    [--carried FILE|--log FILE|--cache-pages N]\n"
 		"                    -- PROGRAM [ARG...]",
 		"%s", what);
 }
@@ -98,7 +100,7 @@ static void hex_parse(const char *text, uint8_t *ret)
 
 static void options_parse(int argc, char **argv, struct options *ret)
 {
-	*ret = (struct options){0};
+	*ret = (struct options){.cache_pages = -1};
 	int i = 1;
 	for (; i < argc && strcmp(argv[i], "--") != 0; i++) {
 		const char *name = argv[i], *value = i + 1 < argc ? argv[i + 1] : NULL;
@@ -145,6 +147,8 @@ static void options_parse(int argc, char **argv, struct options *ret)
 			ret->carried = value;
 		else if (!strcmp(name, "--log"))
 			ret->log = value;
+		else if (!strcmp(name, "--cache-pages"))
+			ret->cache_pages = (uint32_t)strtoul(value, NULL, 10);
 		else if (!strcmp(name, "--random"))
 			hex_parse(value, ret->random), ret->has_random = true;
 		else
@@ -466,6 +470,8 @@ int main(int argc, char **argv)
 		cwd_enter(opt.cwd), gr_carried_restore(child);
 	if ((opt.carried || opt.log) && !followed())
 		return 0;
+	if (opt.cache_pages >= 0)
+		gr_libraries_place(child, (uint64_t)opt.cache_pages);
 	if (opt.stop)
 		kill(child, SIGSTOP); // pending now, taken before the first instruction
 	if (ptrace(PTRACE_DETACH, child, 0, 0) < 0)

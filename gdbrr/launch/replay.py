@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdbrr import abi
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _REAP_LIMIT = 5.0
 _REAP_PAUSE = 0.0002
 _LOOK = 0.02
+_MOST_CACHE_PAGES = 1 << 16
 _END_KINDS = {"unknown": 0, "exit": 1, "signal": 2}
 
 
@@ -202,6 +203,7 @@ def start(
             blocked=signals[1],
             carried=placed.table if placed else None,
             loader_log=loader_log,
+            cache_pages=None if placed or loader_log else _cache_pages(manifest),
         )
         try:
             pid = spawn.launch(engine, program, page, directory / "ctl", directory / "image")
@@ -215,6 +217,13 @@ def _place(demo: Demo, exe: str, engine: engines.Engine) -> Placed:
     from gdbrr.launch.carried import place  # few demos bring files along
 
     return place.place(demo, exe, engine)
+
+
+def _cache_pages(manifest: Mapping[str, Any]) -> int | None:
+    """Of the loader's cache in the recording, where it has others now and libraries would lie elsewhere."""
+    recorded = manifest.get("host", {}).get("cache_pages")
+    known = isinstance(recorded, int) and 0 <= recorded < _MOST_CACHE_PAGES
+    return recorded if known and recorded != host.cache_pages() else None
 
 
 def end_process(pid: int) -> None:

@@ -50,6 +50,8 @@ class Start(NamedTuple):
     """What answers the loader (gdbrr/launch/carried)."""
     loader_log: Path | None = None
     """Where to write down what it asks and is told."""
+    cache_pages: int | None = None
+    """Pages that the loader's cache shall take in the layout; None: as many as it has. The engine must be preloaded."""
 
 
 def find_program(word: str, env: Mapping[str, str], cwd: str) -> tuple[str, str]:
@@ -100,6 +102,7 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
         words += ["--env-file", f"/proc/{os.getpid()}/fd/{env_fd}", "--exe", start.exe, "--random", start.random.hex()]
         words += ["--stack-limit", "unlimited" if start.stack_limit < 0 else str(start.stack_limit)]
         words += ["--ignored", f"{start.ignored:x}", "--blocked", f"{start.blocked:x}"]
+        words += [] if start.cache_pages is None else ["--cache-pages", str(start.cache_pages)]
         words += ["--cwd", start.cwd] if start.cwd else []
         words += ["--stop"] if start.stop else []
         words += ["--session"] if start.session else []

@@ -65,6 +65,8 @@ C_RANKS = {
     "carried.h": 8,
     "fence.c": 8,
     "fence.h": 8,
+    "libraries.c": 8,
+    "libraries.h": 8,
     "launch.c": 8,
     "tracer.c": 8,
     "tracer.h": 0,

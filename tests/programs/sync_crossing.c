@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #define THREADS 4
-#define ROUNDS 60000
+#define ROUNDS 30000
 
 static pthread_rwlock_t lock = PTHREAD_RWLOCK_INITIALIZER;
 static unsigned long number;
