@@ -17,7 +17,10 @@ from pathlib import Path
 from gdbrr.errors import GdbrrError
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADERS = ("preload/abi.h", "preload/log/codec.h", "preload/log/merge.h", "preload/patch/atomics.h")
+HEADERS = (
+    *("preload/abi.h", "preload/log/codec.h", "preload/log/merge.h"),
+    *("preload/patch/atomics.h", "preload/patch/decode.h"),
+)
 SOURCES = ("preload/log/codec.c", "preload/log/merge.c", "preload/patch/atomics.c", "preload/patch/decode.c")
 TABLES = ("preload/tables/ops.def", "preload/tables/knobs.def")
 MODULE = "_native.abi3.so"
@@ -70,7 +73,11 @@ def build(out: Path | None = None, root: Path = ROOT, work: Path | None = None, 
 
     builder = cffi.FFI()
     builder.cdef(declarations(root))
-    builder.set_source("gdbrr._native", '#include "preload/log/merge.h"\n#include "preload/patch/atomics.h"\n' + _ENUMS)
+    builder.set_source(
+        "gdbrr._native",
+        '#include "preload/log/merge.h"\n#include "preload/patch/atomics.h"\n#include "preload/patch/decode.h"\n'
+        + _ENUMS,
+    )
     work.mkdir(parents=True, exist_ok=True)
     generated = work / "_native.c"
     builder.emit_c_code(str(generated))

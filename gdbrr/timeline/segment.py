@@ -21,9 +21,12 @@ from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.model import Moment, Progress
 from gdbrr.timeline.order import Order
+from gdbrr.timeline.step.back import StepBack
 from gdbrr.timeline.worker import Worker
 
 _TRACES = 8
+_CHEAP = 50000
+"""Instructions of a segment that are stepped through to go back by one; in a longer one it is looked for."""
 _PREFIXES = {0x66, 0x67, 0xF2, 0xF3, *range(0x40, 0x50)}
 _STRING = {*range(0xA4, 0xA8), *range(0xAA, 0xB0), *range(0x6C, 0x70)}
 
@@ -82,7 +85,10 @@ class Segments:
         self._checkpoints = checkpoints
         self._order = order
         self._born = born
+        self._steps = StepBack(checkpoints, order, born)
         self._traces: OrderedDict[int, Trace] = OrderedDict()
+        self._longer: dict[int, int] = {}
+        """Segments known to have more instructions than so many."""
 
     def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None) -> Moment:
         """The first moment of the segment at which its thread has these registers."""
@@ -106,7 +112,12 @@ class Segments:
         """One instruction, or one operation, earlier in the same thread."""
         if moment.pc is None:
             return self._before_operation(moment.tick, progress)
-        trace = self.trace(moment.tick, progress)
+        trace = self.short_trace(moment.tick, _CHEAP, progress)
+        if trace is None:
+            before = self._steps.before(moment, progress)
+            if before is not None:
+                return before
+            trace = self.trace(moment.tick, progress)
         place = trace.place(moment)
         if place is None:
             raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
@@ -127,7 +138,11 @@ class Segments:
         if before is not None and tick == self._order.ticks:
             before = self._order.before(thread, before)
         while before is not None:
-            trace = self.trace(before, progress)
+            cheap = self.short_trace(before, _CHEAP, progress)
+            found = self._steps.before_operation(before, progress) if cheap is None else None
+            if found is not None:
+                return found
+            trace = cheap or self.trace(before, progress)
             if trace.pcs:
                 return trace.moment(trace.behind())
             before = self._order.before(thread, before)
@@ -189,15 +204,20 @@ class Segments:
         if tick in self._traces:
             self._traces.move_to_end(tick)
             return self._traces[tick]
+        limit = self._limit()
+        most = min(limit, at_most or limit)
+        if most <= self._longer.get(tick, 0):
+            return None
         worker = self._checkpoints.worker_at(tick, progress)
-        knobs, limit = worker.control.raw.knob, self._limit()
+        knobs = worker.control.raw.knob
         try:
             # One trace is made at a time, so the knob is ours for as long as it takes.
-            knobs[_knob()] = min(limit, at_most or limit)
+            knobs[_knob()] = most
             worker.slot.raw.flags |= lib.GR_SLOT_TRACE
             state = worker.run_segment(tick, self._order.ticks, progress=progress)
             pcs, whole = worker.control.trace(worker.slot)
             if state == lib.GR_S_TRAPPED or not whole:
+                self._longer[tick] = most
                 return None
             trace = self._traces[tick] = _collapsed(worker, tick, pcs, self._call(worker, tick))
         finally:

@@ -1,0 +1,85 @@
+"""One instruction back without stepping through a segment: never another answer than the trace's, and mostly one."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from gdbrr.abi import lib
+from gdbrr.timeline.model import Moment, Point, PointKind
+from gdbrr.timeline.step.code import decoded, follows, holds
+from gdbrr.timeline.timeline import DemoTimeline, open_demo
+from harness import programs
+from harness.run import gdbrr, run
+
+pytestmark = pytest.mark.needs("perf_breakpoints")
+
+SHORT = 4000
+
+
+def answers(timeline: DemoTimeline, ticks: int) -> tuple[int, int]:
+    """How many instructions were asked about, and for how many there was an answer, which is the trace's."""
+    segments, chance = timeline._segments, random.Random(7)
+    asked = told = 0
+    for _ in range(ticks):
+        trace = segments.short_trace(chance.randrange(timeline.end.tick), SHORT, None)
+        if trace is None or len(trace.pcs) < 2:
+            continue
+        for place in {chance.randrange(1, len(trace.pcs)), 1, len(trace.pcs) - 1}:
+            found = segments._steps.before(trace.moment(place), None)
+            assert found in (None, trace.moment(place - 1)), trace.moment(place)
+            asked, told = asked + 1, told + (found is not None)
+    return asked, told
+
+
+@pytest.mark.parametrize("scene", ["threads", "signals", "deadlock"])
+def test_it_tells_what_a_trace_tells(scene: str, tmp_path: Path) -> None:
+    path = tmp_path / "x.demo"
+    gdbrr("record", "--set", "epoch_ticks=16", "-o", path, "--", programs.build("scenes"), scene)
+    with open_demo(path) as timeline:
+        asked, told = answers(timeline, 25)
+    assert asked > 20 and told > 0.8 * asked, (asked, told)
+
+
+@pytest.mark.parametrize("flags", [("-O0",), ("-O2",)])
+def test_through_a_segment_that_is_too_long_for_a_trace(flags: tuple[str, ...], tmp_path: Path) -> None:
+    """Back over hundreds of thousands of instructions, and forward again by as many steps."""
+    program, path = programs.build("long_segment", flags), tmp_path / "x.demo"
+    gdbrr("record", "-o", path, "--", program).expect(0)
+    symbols = {
+        line.split()[2]: int(line.split()[0], 16) for line in run("nm", program).out.splitlines() if " t " in line
+    }
+    depth = 0x555555554000 + next(addr for name, addr in symbols.items() if name.startswith("depth"))
+    with open_demo(path) as timeline:
+        first = timeline.last_hit([Point(PointKind.EXEC, depth)], count=100 if flags == ("-O0",) else 1)
+        assert first is not None
+        assert timeline._segments.short_trace(first.moment.tick, None, None) is None, "it is too long indeed"
+        moment: Moment | None = first.moment
+        seen = []
+        for _ in range(6):
+            assert moment is not None and moment.pc is not None
+            seen.append(moment)
+            moment = timeline.previous(moment)
+        # Going on from the oldest of them, the same instructions come again, in the same order.
+        order = timeline.ordered([seen[at] for at in (5, 2, 0)])
+        assert order == [seen[5], seen[2], seen[0]]
+
+
+def test_what_an_instruction_leads_to() -> None:
+    memory = {0x2000: (0x4242).to_bytes(8, "little"), 0x3008: (0x5151).to_bytes(8, "little")}
+
+    def where(code: str, **regs: int) -> int | None:
+        raw = bytes.fromhex(code).ljust(16, b"\x90")
+        known = {"eflags": 0, "rsp": 0x2000, "rax": 0x3000, "r9": 0x77, **regs}
+        return follows(0x1000, lambda addr, size: raw[:size] if addr == 0x1000 else memory.get(addr, b"")[:size], known)
+
+    assert where("c3") == 0x4242 and where("ffd0") == 0x3000 and where("41ffe1") == 0x77
+    assert where("ff6008") == 0x5151 and where("ff15fa0f0000") == 0x4242
+    assert where("7410") == 0x1002 and where("7410", eflags=1 << 6) == 0x1012
+    assert where("0f8500010000") == 0x1106 and where("eb05") == 0x1007 and where("4889c3") == 0x1003
+    assert where("e2fe") is None and where("0f05") is None
+    assert [holds(cc, 1 << 7) for cc in (8, 9, 12, 13, 14, 15)] == [True, False, True, False, True, False]
+    insn = decoded(bytes.fromhex("e8fbffffff"))
+    assert insn is not None and (insn.length, insn.kind, insn.rel) == (5, lib.GR_INSN_CALL, -5)
