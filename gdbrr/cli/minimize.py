@@ -30,8 +30,8 @@ examples:
   gdbrr minimize wrong.demo --keep output -o small.demo
   gdbrr minimize wrong.demo --keep 'account->balance'     its value at the end, as GDB prints it
 
-What the program's calls brought in (contents of files, messages, times, random bytes) is set to zero, costliest first:
-whole classes, then what they were about (a path, a descriptor), then single calls, then bytes. Each time the demo is
+What the program's calls brought in (contents of files, messages, times, random bytes) is set to zero: whole classes
+first, then system calls, what they were about (a path, a descriptor), single calls, bytes. Each time the demo is
 replayed. What can be zero while the symptom stays is not needed. Results, lengths and the order of operations are the
 course of the run, and stay as they are. The new demo replays as the first one did, with the same ticks.
 
@@ -40,7 +40,7 @@ Ctrl-C ends the search, with the best that was found.
 """
 
 _CLEAR = "\r\033[K"
-_ROWS = 8
+_ROWS, _ROWS_OF_ALL = 8, 2
 _SHOWN = 16
 
 
@@ -168,12 +168,14 @@ def _need(need: Need) -> Iterator[str]:
         f"  {_about(need)}  {need.needed_bytes:,} of {number(need.size, 'byte')},"
         f" in {of:,} of {number(need.calls, 'call')}"
     )
-    for call, span, data in need.needed[:_ROWS]:
+    rows = _ROWS if need.needed_bytes < need.size else _ROWS_OF_ALL
+    for call, span, data in need.needed[:rows]:
         first = offset(call, span)
         where = f"byte {first:,}" if span.size == 1 else f"bytes {first:,} to {first + span.size - 1:,}"
         yield f"      tick {call.tick:,}  {call.thing.call}  {where}  {preview(data, 3 * _SHOWN)}"
-    if len(need.needed) > _ROWS:
-        yield f"      ... and {number(len(need.needed) - _ROWS, 'more stretch')[:-1]}es; all with --json"
+    if len(need.needed) > rows:
+        more = len(need.needed) - rows
+        yield f"      ... and {more:,} more {'stretch' if more == 1 else 'stretches'}; all with --json"
 
 
 def as_json(demo: Demo, out: Path, keep: str, result: Result) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """What of a demo a symptom needs: parts of its payloads are set to zero as long as the symptom stays.
 
 Runs in: `gdbrr minimize`. May call: errors, demo, gdbrr.sparse.
-Owns: which parts are tried, in which order (costliest first: classes, what they are about, calls, bytes), and when it
-is enough. INVARIANT(shown-before-kept): what is zero in the result is zero in a demo whose replay showed the symptom.
+Owns: which parts are tried, in which order (classes, system calls, what they are about, single calls, bytes; of these
+the costliest first), and when it is enough.
+INVARIANT(shown-before-kept): what is zero in the result is zero in a demo whose replay showed the symptom.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from gdbrr.sparse.tour import Thing
 
 TRIES = 400
+_CALLS, _BYTES = 4, 5
+"""Levels of parts; all together is 0, a class 1, one of its system calls 2, what they are about 3."""
 
 Progress = Callable[[int, int, int], None]
 """Told trials so far, payload bytes that may still be needed, and of how many."""
@@ -38,8 +41,10 @@ class Piece(NamedTuple):
 
 @dataclass(order=True)
 class Part:
-    """Pieces that are dropped together, or not. Ordered by what dropping them would save."""
+    """Pieces that are dropped together, or not. Ordered by how far they were cut, then by what dropping them saves:
+    what is needed and large must not use up the trials of all that is small and is not."""
 
+    level: int
     cost: int
     number: int
     pieces: Sequence[Piece] = field(compare=False)
@@ -90,12 +95,13 @@ class Minimizer:
         """Look for what is needed and write the demo without the rest to OUT."""
         everything = [Piece(at, span) for at, call in enumerate(self._calls) for span in call.payload]
         total = sum(piece.span.size for piece in everything)
-        self._push(everything)
+        self._push(0, everything)
         whole = True
         with tempfile.TemporaryDirectory(prefix="gdbrr-") as scratch:
             while self._open:
-                fine = self.tries < self._most and not self.stopped and self._try(self._open[0].pieces, Path(scratch))
-                if self.tries >= self._most or self.stopped:  # what the last trial said is not believed
+                spent = self.tries >= self._most
+                fine = not spent and not self.stopped and self._try(self._open[0].pieces, Path(scratch))
+                if spent or self.stopped:  # a trial in which Ctrl-C came is not believed
                     whole = False
                     break
                 part = heapq.heappop(self._open)
@@ -109,12 +115,13 @@ class Minimizer:
         size = self._write(self._dropped, out)
         return Result(needs, self.tries, size, whole)
 
-    def _push(self, pieces: Sequence[Piece]) -> None:
+    def _push(self, level: int, pieces: Sequence[Piece]) -> None:
         """What is zero already is dropped as it is."""
         live = [piece for piece in pieces if any(payload.read(self._demo, piece.span))]
         if live:
             self._numbers += 1
-            heapq.heappush(self._open, Part(-sum(piece.span.size for piece in live), self._numbers, live))
+            cost = -sum(piece.span.size for piece in live)
+            heapq.heappush(self._open, Part(level, cost, self._numbers, live))
 
     def _try(self, pieces: Sequence[Piece], scratch: Path) -> bool:
         self.tries += 1
@@ -129,28 +136,32 @@ class Minimizer:
         return payload.write(self._demo, out, spans, note)
 
     def _split(self, pieces: Sequence[Piece]) -> None:
-        """Into smaller parts, along the first line there is: class, thing, call; then in halves."""
-        for key in (self._class_of, self._thing_of):
+        """Into smaller parts, along the first line there is: class, system call, thing; then in halves."""
+        for level, key in enumerate((self._class_of, self._call_of, self._thing_of), 1):
             groups: dict[object, list[Piece]] = {}
             for piece in pieces:
                 groups.setdefault(key(piece), []).append(piece)
             if len(groups) > 1:
                 for group in groups.values():
-                    self._push(group)
+                    self._push(level, group)
                 return
         if len(pieces) > 1:
-            self._push(pieces[: len(pieces) // 2])
-            self._push(pieces[len(pieces) // 2 :])
+            self._push(_CALLS, pieces[: len(pieces) // 2])
+            self._push(_CALLS, pieces[len(pieces) // 2 :])
             return
         (call, span), half = pieces[0], pieces[0].span.size // 2
         if not half:
             self._kept.append(pieces[0])
             return
-        self._push([Piece(call, span.part(0, half))])
-        self._push([Piece(call, span.part(half, span.size))])
+        self._push(_BYTES, [Piece(call, span.part(0, half))])
+        self._push(_BYTES, [Piece(call, span.part(half, span.size))])
 
     def _class_of(self, piece: Piece) -> object:
         return self._calls[piece.call].thing.cls
+
+    def _call_of(self, piece: Piece) -> object:
+        thing = self._calls[piece.call].thing
+        return thing.cls, thing.call
 
     def _thing_of(self, piece: Piece) -> object:
         thing = self._calls[piece.call].thing

@@ -81,7 +81,9 @@ def test_the_new_demo_holds_them_and_nothing_else(tmp_path: Path) -> None:
 
 def test_of_output_the_word_is_needed_and_of_times_the_last_bits(tmp_path: Path) -> None:
     demo = recorded(tmp_path, "print")
-    rows = things(found(gdbrr("minimize", demo, "--keep", "output", "--json", "--tries", "200")))
+    report = found(gdbrr("minimize", demo, "--keep", "output", "--json"))
+    assert report["complete"]
+    rows = things(report)
     assert bytes.fromhex("".join(part["data"] for part in rows["input"]["needed"])) == NEEDLE
     # tv_nsec is behind 8 bytes of tv_sec: of an odd one its lowest byte, if it is needed at all.
     offsets = {at for part in rows["clock_gettime"]["needed"] for at in range(part["offset"], part["offset"] + 1)}
@@ -111,6 +113,16 @@ def test_the_value_of_an_expression_is_kept(tmp_path: Path) -> None:
     assert "as far as was tried" in text
     refused = gdbrr("minimize", demo, "--keep", "no_such_name").expect(1)
     assert 'No symbol "no_such_name"' in refused.err
+
+
+def test_what_is_large_and_needed_does_not_use_up_the_trials(tmp_path: Path) -> None:
+    """Parts of a class are tried behind all classes: the times are found to be free however long the file takes."""
+    demo = recorded(tmp_path)
+    report = found(gdbrr("minimize", demo, "--keep", "crash", "--tries", "3", "--json"))
+    rows = things(report)
+    assert not report["complete"]
+    assert rows["input"]["needed_bytes"] > 0
+    assert rows["clock_gettime"]["needed_bytes"] == 0
 
 
 def test_what_was_not_tried_counts_as_needed(tmp_path: Path) -> None:
