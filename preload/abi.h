@@ -35,6 +35,7 @@
 #define GR_SLOTS 128
 #define GR_HITS 1024
 #define GR_WATCHES 4
+#define GR_STRETCHES 32
 #define GR_CONDITION_ROOM 4096
 #define GR_TRACE_MAX 0x100000
 #define GR_PANIC_TEXT 1024
@@ -226,6 +227,8 @@ struct gr_hit {
 	uint32_t pad;
 };
 
+struct gr_stretch { uint64_t start, end; };
+
 struct gr_slot {
 	uint32_t cmd_seq; // futex; the controller adds 1 behind a new command
 	uint32_t ack_seq; // futex; the process adds 1 behind a new state
@@ -248,6 +251,9 @@ struct gr_slot {
 	struct gr_hit hit[GR_HITS];
 	uint32_t hits_taken;   // futex; the controller's: the low half of how many it has read (GR_SLOT_KEEP_HITS)
 	uint8_t condition[GR_CONDITION_ROOM]; // agent bytecode, as GDB compiles it
+	uint32_t stretches;    // while no points are armed: what operations mapped, moved, unmapped or dropped since the controller
+	uint32_t pad;          // wrote 0 here; the last stretch is widened by what finds no place
+	struct gr_stretch stretch[GR_STRETCHES];
 	struct gr_soft soft;
 	struct gr_panic panic;
 };

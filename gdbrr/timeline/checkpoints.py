@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 
 from gdbrr.abi import lib
+from gdbrr.ctl.changes import Changes, unwritten_pages
 from gdbrr.ctl.control import Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
@@ -44,6 +45,8 @@ class Checkpoints:
         self._thinned = False
         self._left = time.monotonic()  # when the newest was made
         self._cost = 0.0  # seconds that it took
+        self._changes = Changes()
+        self._frozen_at: int | None = None  # where the skeleton left its newest copy, if nothing went wrong
         self._skeleton = Worker(replay.control, replay.slot, demo)
         self._skeleton.finish()
         self._leave()
@@ -58,8 +61,13 @@ class Checkpoints:
             return
         if self._pinned and len(self._kept) >= self._most + _SPARE:
             return  # a search that runs ahead of everybody: what it goes back over is replayed from farther away
+        tick, since, self._frozen_at = self._skeleton.slot.tick, self._frozen_at, None
+        unwritten = unwritten_pages(self._skeleton.pid, self._skeleton.slot)
         try:
             self._keep(self._skeleton.freeze())
+            self._frozen_at = tick
+            if since is not None and unwritten is not None:
+                self._changes.add(since, tick, unwritten)
         except NoProcess:
             if not self._kept or not self.make_room(self._kept[0]):
                 raise
@@ -196,6 +204,23 @@ class Checkpoints:
             return []
         ends = [checkpoint.tick for checkpoint in kept[1:]] + [before.tick]
         return list(reversed(list(zip(kept, ends, strict=True))))
+
+    def untouched(self, span: tuple[Checkpoint, int], address: int, size: int) -> bool:
+        """Whether it is certain that these bytes are not written to in a span of `spans`.
+
+        INVARIANT(zeros-are-nobodys): a page of zeros may be one that the kernel shows to everybody who has none; it
+        says nothing about what was there in between.
+        """
+        start, end = span[0].tick, span[1]
+        last = address + size - 1
+        if not self._changes.unwritten(start, end, address, size):
+            return False
+        behind = next((kept for kept in self._kept if kept.tick == end), None)
+        pages = range(address // lib.GR_PAGE, last // lib.GR_PAGE + 1)
+        try:
+            return behind is not None and all(any(behind.read(page * lib.GR_PAGE, lib.GR_PAGE)) for page in pages)
+        except OSError:  # it was ended from outside
+            return False
 
     @property
     def ticks(self) -> list[int]:

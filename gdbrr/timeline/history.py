@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gdbrr.ctl.control import PointHit, ProcessEnded, has_ended
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import NAP, Found, Pass, Piece, groups_of
+from gdbrr.timeline.hits import NAP, Found, Pass, Piece
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search, joined, named
@@ -29,6 +29,8 @@ class _Run:
     end: int
     inside: Moment | None
     pieces: tuple[Piece, ...]
+    groups: int = 1
+    """How many passes its span takes."""
 
 
 class History:
@@ -57,13 +59,11 @@ class History:
         registers: int,
     ) -> list[Hit]:
         self._writers.clear()
-        spans = [span for span in reversed(self._checkpoints.spans(before, progress)) if span[1] >= after.tick]
-        groups = groups_of(points, registers - (before.pc is not None))
-        last = before if before.pc is not None else None
+        spans = [span for span in self._checkpoints.spans(before, progress) if span[1] >= after.tick]
         runs = [
-            _Run(source, end, last if number == len(spans) - 1 else None, tuple(group))
-            for number, (source, end) in enumerate(spans)
-            for group in groups
+            _Run(one.source, one.end, one.inside, tuple(group), len(one.groups))
+            for one in reversed(self._search.runs(spans, points, before, registers))
+            for group in one.groups
         ]
         hits: list[Hit] = []
         together: list[list[Hit]] = []
@@ -74,7 +74,7 @@ class History:
                 if exact
                 else [named(one, Moment(one.hit.tick)) for one in found]
             )
-            if len(together) == len(groups):
+            if len(together) == run.groups:
                 hits += self._merged(together, exact, progress)
                 together = []
         return self._behind(hits, after, exact, progress)

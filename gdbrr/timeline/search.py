@@ -15,7 +15,7 @@ from gdbrr.abi import lib
 from gdbrr.ctl.control import Armed, PointHit
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import Found, Pass, groups_of
+from gdbrr.timeline.hits import Found, Pass, Piece, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
@@ -29,6 +29,16 @@ _MOST_STORES = 8
 """Of one repeated instruction to one piece."""
 CORES = len(os.sched_getaffinity(0))
 _Answer = TypeVar("_Answer")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """A span that is to be run, once for each group of points."""
+
+    source: Checkpoint
+    end: int
+    inside: Moment | None
+    groups: list[list[Piece]]
 
 
 class Search:
@@ -129,25 +139,20 @@ class Search:
         self, points: Sequence[Point], before: Moment, progress: Progress | None, registers: int
     ) -> Iterator[tuple[list[Found], bool]]:
         """The hits of each span that has any, the nearest span first, in order of time; and whether these are all."""
-        spans = self._checkpoints.spans(before, progress)
-        groups = groups_of(points, registers - (before.pc is not None))
-        inside = before if before.pc is not None else None
-        waiting = [
-            (checkpoint, end, group, None if number else inside)
-            for number, (checkpoint, end) in enumerate(spans)
-            for group in groups
-        ]
-        running: list[Pass] = []
+        waiting = self.runs(self._checkpoints.spans(before, progress), points, before, registers)
+        running: list[list[Pass]] = []
         total = len(waiting)
         try:
             while waiting or running:
-                while waiting and len(running) < max(self.at_once, len(groups)):
-                    checkpoint, end, group, until = waiting.pop(0)
-                    running.append(Pass(checkpoint, self._order, group, end, until))
+                while waiting and (not running or sum(map(len, running)) < self.at_once):
+                    run = waiting.pop(0)
+                    running.append([])
+                    for group in run.groups:
+                        running[-1].append(Pass(run.source, self._order, group, run.end, run.inside))
                 fraction = (total - len(waiting) - len(running)) / total
-                for one in running[: len(groups)]:
+                for one in running[0]:
                     one.wait(progress, "searching", fraction)
-                nearest = [running.pop(0) for _ in groups]
+                nearest = running.pop(0)
                 try:
                     if len(nearest) == 1 and nearest[0].arrived:
                         found, whole = nearest[0].hits(), not nearest[0].lost
@@ -160,8 +165,25 @@ class Search:
                 if found:
                     yield found, whole
         finally:
-            for one in running:
+            for one in (each for passes in running for each in passes):
                 one.drop()
+
+    def runs(
+        self, spans: Sequence[tuple[Checkpoint, int]], points: Sequence[Point], before: Moment, registers: int
+    ) -> list[Run]:
+        """What is to be run for SPANS, the nearest to BEFORE first. Where none of the points can be hit, nothing is."""
+        runs = []
+        for number, span in enumerate(spans):
+            inside = before if number == 0 and before.pc is not None else None
+            room = registers - (inside is not None)
+            possible = [point for point in points if inside or not self._misses(span, point)]
+            if groups := groups_of(possible, room):
+                runs.append(Run(span[0], span[1], inside, groups))
+        return runs
+
+    def _misses(self, span: tuple[Checkpoint, int], point: Point) -> bool:
+        stores = point.kind in (PointKind.WRITE, PointKind.CHANGE)
+        return stores and self._checkpoints.untouched(span, point.addr, point.length)
 
     def _newest(self, passes: Sequence[Pass], before: Moment, progress: Progress | None) -> Found | None:
         """The last hit of several passes over the same span."""

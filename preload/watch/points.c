@@ -286,9 +286,25 @@ static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
 		stop(self, context);
 }
 
+// The controller must know of a page that was moved: it looks like one that nobody has written to (ctl/changes.py).
+static void keep_stretch(uint64_t start, uint64_t end)
+{
+	uint32_t n = gr_slot->stretches;
+	if (n < GR_STRETCHES) {
+		gr_slot->stretch[n] = (struct gr_stretch){start, end};
+		gr_slot->stretches = n + 1;
+		return;
+	}
+	struct gr_stretch *last = &gr_slot->stretch[GR_STRETCHES - 1];
+	last->start = start < last->start ? start : last->start;
+	last->end = end > last->end ? end : last->end;
+}
+
 // What an operation maps, unmaps or drops is a store to it.
 static void mapped(uint64_t from, uint64_t len)
 {
+	if (!armed)
+		keep_stretch(from, from + len);
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
 		if (point->kind != GR_POINT_EXEC && point->addr < from + len && from < point->addr + point->len)
