@@ -37,6 +37,9 @@ def test_hits_in_a_loop_whose_signal_is_looked_for(points: str, tmp_path: Path) 
         assert timeline.last_hit(four) == timeline.last_hit([watched])
         first = timeline.all_hits(four, before=Moment(timeline.all_hits([watched])[0].moment.tick + 1))
         assert len(first) == 4 + marks
+        # INVARIANT(a-look-is-no-hit): the program stores to this once and never reads it; the engine compares it.
+        accesses = timeline.all_hits([Point(PointKind.ACCESS, program.symbols["before"], 8)], exact=False)
+        assert [hit.new for hit in accesses] == [1]
         leaf = timeline.seek(timeline.end)
         assert word(leaf, watched.addr, 8) == marks
     assert not children()

@@ -158,13 +158,15 @@ static bool hide(uint64_t *copy, uint64_t from, uint64_t to)
 	return any;
 }
 
+// INVARIANT(a-look-is-no-hit): while points are armed, memory is looked at by the kernel, or whoever watches who reads a place
+// would be told of the engine.
 uint64_t gr_state_page(uint64_t page, uint64_t from, uint64_t to)
 {
-	uint64_t copy[PAGE / 8];
+	uint64_t copy[PAGE / 8] = {0};
 	uint64_t a = page > from ? page : from, b = page + PAGE < to ? page + PAGE : to;
-	if (!hide(NULL, a, b))
+	if (!gr_copy_watched && !hide(NULL, a, b))
 		return gr_hash(GR_HASH_SEED, (const void *)a, b - a);
-	memcpy(copy, (const void *)a, b - a);
+	gr_peek(copy, a, b - a);
 	hide(copy, a, b);
 	return gr_hash(GR_HASH_SEED, copy, b - a);
 }
@@ -176,7 +178,7 @@ static uint64_t masked_page(uint64_t page, uint64_t from, uint64_t to)
 	uint64_t a = page > from ? page : from, b = page + PAGE < to ? page + PAGE : to;
 	if (!gr_mask_only_primitives(page, NULL))
 		return gr_state_page(page, from, to);
-	memcpy(copy + (a - page), (const void *)a, b - a);
+	gr_peek(copy + (a - page), a, b - a);
 	gr_mask_only_primitives(page, copy);
 	hide((uint64_t *)copy, page, page + PAGE);
 	return gr_hash(GR_HASH_SEED, copy, sizeof copy);
