@@ -25,8 +25,6 @@ from gdbrr.timeline.step.back import StepBack
 from gdbrr.timeline.worker import Worker
 
 _TRACES = 8
-_CHEAP = 50000
-"""Instructions of a segment that are stepped through to go back by one; in a longer one it is looked for."""
 _PREFIXES = {0x66, 0x67, 0xF2, 0xF3, *range(0x40, 0x50)}
 _STRING = {*range(0xA4, 0xA8), *range(0xAA, 0xB0), *range(0x6C, 0x70)}
 
@@ -112,7 +110,7 @@ class Segments:
         """One instruction, or one operation, earlier in the same thread."""
         if moment.pc is None:
             return self._before_operation(moment.tick, progress)
-        trace = self.short_trace(moment.tick, _CHEAP, progress)
+        trace = self.short_trace(moment.tick, None, progress)
         if trace is None:
             before = self._steps.before(moment, progress)
             if before is not None:
@@ -138,11 +136,11 @@ class Segments:
         if before is not None and tick == self._order.ticks:
             before = self._order.before(thread, before)
         while before is not None:
-            cheap = self.short_trace(before, _CHEAP, progress)
-            found = self._steps.before_operation(before, progress) if cheap is None else None
+            trace = self.short_trace(before, None, progress)
+            found = self._steps.before_operation(before, progress) if trace is None else None
             if found is not None:
                 return found
-            trace = cheap or self.trace(before, progress)
+            trace = trace or self.trace(before, progress)
             if trace.pcs:
                 return trace.moment(trace.behind())
             before = self._order.before(thread, before)

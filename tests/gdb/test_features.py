@@ -119,7 +119,7 @@ def test_scripts_hear_of_every_stop(tmp_path: Path) -> None:
 def test_back_over_functions_that_compute_long(tmp_path: Path) -> None:
     """More instructions than can be stepped through: a sort and a loop, each one `reverse-next`."""
     program, demo = programs.build("long_segment", ["-O0"]), tmp_path / "x.demo"
-    gdbrr("record", "-o", demo, "--", program).expect(0)
+    gdbrr("record", "--set", "trace_limit=20000", "-o", demo, "--", program).expect(0)
     out = whole(
         program,
         *(f"rr-replay {demo}", "break long_segment.c:39", "reverse-continue", "delete", "print $pc"),

@@ -47,7 +47,7 @@ def test_it_tells_what_a_trace_tells(scene: str, tmp_path: Path) -> None:
 def test_through_a_segment_that_is_too_long_for_a_trace(flags: tuple[str, ...], tmp_path: Path) -> None:
     """Back over hundreds of thousands of instructions, and forward again by as many steps."""
     program, path = programs.build("long_segment", flags), tmp_path / "x.demo"
-    gdbrr("record", "-o", path, "--", program).expect(0)
+    gdbrr("record", "--set", "trace_limit=20000", "-o", path, "--", program).expect(0)
     symbols = {
         line.split()[2]: int(line.split()[0], 16) for line in run("nm", program).out.splitlines() if " t " in line
     }
