@@ -5,6 +5,6 @@ Owns: the list of verbs, in the order in which help shows them.
 """
 
 VERBS = (
-    "record", "replay", "debug", "info", "events", "recover", "pack", "suggest", "minimize", "profiles", "doctor",
-    "serve",
+    "record", "replay", "debug", "info", "events", "recover", "pack", "redact", "suggest", "minimize", "profiles",
+    "doctor", "serve",
 )  # fmt: skip

@@ -32,7 +32,9 @@ A damaged demo is shown as far as it can be read; the exit status is then 1.
 """
 
 _ROWS = 20
-_FROM_MANIFEST = "program argv cwd started order profile limits host engine objects inputs gdbrr abi minimised".split()
+_FROM_MANIFEST = (
+    "program argv cwd started order profile limits host engine objects inputs gdbrr abi minimised redacted".split()
+)
 
 
 def add(subparsers: Any) -> None:
@@ -141,6 +143,9 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("notice", notice)
     if "minimised" in m:
         yield _row("minimised", f"to {m['minimised']['keep']}; {size(m['minimised']['zero'])} of payload are zero")
+    if "redacted" in m:
+        also = ", and the environment" if m["redacted"]["environment"] else ""
+        yield _row("redacted", f"{size(m['redacted']['bytes'])} of what was read{also}")
     brought = files(m)
     if brought:
         total = size(sum(file.size for file in brought))

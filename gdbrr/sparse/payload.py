@@ -8,7 +8,7 @@ are none: an altered demo has as many events, each as long as it was.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -51,8 +51,10 @@ class Call(NamedTuple):
     payload: tuple[Span, ...]
 
 
-def calls(demo: Demo, arguments: dict[int, Arguments]) -> Iterator[Call]:
-    """The system calls of DEMO in the order of their ends. Nothing is kept of the demo but what is under way."""
+def calls(demo: Demo, arguments: Mapping[int, Arguments], unseen: bool = False) -> Iterator[Call]:
+    """The system calls of DEMO in the order of their ends. Nothing is kept of the demo but what is under way.
+
+    UNSEEN: payload is also what the program does not see, as a terminal's echo."""
     names = Names(demo, arguments)
     places: dict[int, Iterator[tuple[int, int, int]]] = {}
     under_way: dict[int, tuple[int, int]] = {}
@@ -76,7 +78,9 @@ def calls(demo: Demo, arguments: dict[int, Arguments]) -> Iterator[Call]:
         elif event.kind == lib.GR_OP_SYS_END:
             thing = names.end(event)
             tick, before = under_way.pop(event.thread, (event.tick, 0))
-            payload = tuple(Span(block, at + start, end - start) for start, end in contents(event.data, event.object))
+            payload = tuple(
+                Span(block, at + start, end - start) for start, end in contents(event.data, event.object, unseen)
+            )
             last[event.thread] = Call(tick, event.thread, thing, event.result, before + size, payload)
     yield from last.values()
 
@@ -96,7 +100,7 @@ def _places(demo: Demo, thread: int) -> Iterator[tuple[int, int, int]]:
             yield number, at - event.len, took
 
 
-def contents(data: bytes, stores: int) -> Iterator[tuple[int, int]]:
+def contents(data: bytes, stores: int, unseen: bool = False) -> Iterator[tuple[int, int]]:
     """Where in the DATA of a call's end its outputs stand, and the bytes of its STORES (their length together)."""
     end = len(data) - (stores + 4 if stores else 0)
     at = 0
@@ -111,7 +115,7 @@ def contents(data: bytes, stores: int) -> Iterator[tuple[int, int]]:
         _, size, kind, _ = _STORE.unpack_from(data, at)
         at += _STORE.size
         if kind in _WITH_BYTES:
-            if kind == _STORE_BYTES and size and at + size <= len(data):
+            if (unseen or kind == _STORE_BYTES) and size and at + size <= len(data):
                 yield at, at + size
             at += -(-size // 8) * 8
 
@@ -125,14 +129,20 @@ def write(demo: Demo, out: Path, zeroed: Iterable[Span], note: object = None) ->
     return rewrite(demo, out, ((span, bytes(span.size)) for span in zeroed), note)
 
 
-def rewrite(demo: Demo, out: Path, changes: Iterable[tuple[Span, bytes]], note: object = None) -> int:
-    """DEMO again at OUT, with other bytes in place of some, as many as there were."""
+def rewrite(
+    demo: Demo,
+    out: Path,
+    changes: Iterable[tuple[Span, bytes]],
+    note: object = None,
+    manifest: Mapping[str, object] | None = None,
+) -> int:
+    """DEMO again at OUT, with other bytes in place of some, as many as there were. MANIFEST: what else is another."""
     by_block: dict[int, list[tuple[int, bytes]]] = {}
     for span, instead in changes:
         by_block.setdefault(span.block, []).append((span.at, instead))
-    manifest = dict(demo.manifest)
+    told = {**demo.manifest, **(manifest or {})}
     if note is not None:
-        manifest["minimised"] = note
+        told["minimised"] = note
 
     def changed(number: int, raw: bytes) -> bytes:
         content = bytearray(raw)
@@ -141,4 +151,4 @@ def rewrite(demo: Demo, out: Path, changes: Iterable[tuple[Span, bytes]], note: 
         return bytes(content)
 
     with atomic(out) as file:
-        return carried.copy(demo, Writer(file, manifest), changed)
+        return carried.copy(demo, Writer(file, told), changed)

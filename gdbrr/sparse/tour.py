@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Callable
+import struct
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import lib
@@ -36,6 +37,9 @@ _MADE = {
     "signalfd": "a signalfd", "signalfd4": "a signalfd", "inotify_init": "inotify", "inotify_init1": "inotify",
     "memfd_create": "a memfd",
 }  # fmt: skip
+
+_PAIRS = {"pipe": "pipe", "pipe2": "pipe", "socketpair": "net"}
+"""Calls that tell two descriptors, and of which class these are."""
 
 Poll = Callable[[int], None]
 
@@ -127,7 +131,7 @@ def _text(pid: int, address: int) -> str | None:
 class Names:
     """What the descriptors of the program refer to, while one walks over its operations in their order."""
 
-    def __init__(self, demo: Demo, arguments: dict[int, Arguments]) -> None:
+    def __init__(self, demo: Demo, arguments: Mapping[int, Arguments]) -> None:
         self._arguments = arguments
         self._cwd: str = demo.manifest["cwd"]
         self._open = {fd: Thing("", name, "") for fd, name in _STANDARD.items()}
@@ -165,6 +169,9 @@ class Names:
         elif "DUPS" in words or "DUPS_TO" in words or (call.name == "fcntl" and event.flags):
             if fd in self._open:
                 self._open[event.result] = self._open[fd]
+        elif call.name in _PAIRS and len(event.data) >= 12:
+            for number in struct.unpack_from("<ii", event.data, 4):
+                self._open[number] = Thing(_PAIRS[call.name], f"{_MADE[call.name]} ({number})", "")
         elif event.flags and call.makes:
             cls = tables.classes()[event.flags & 31].name if event.flags & 31 < len(tables.classes()) else ""
             name = thing.name if arguments.path else f"{_MADE.get(call.name, 'what it made')}"

@@ -1,0 +1,167 @@
+"""The verb `redact`: a demo without what it has read from chosen places.
+
+Runs in: a command of its own. May call: errors, demo, launch, sparse.
+Owns: the wording of its report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gdbrr.cli.words import Layout, number, printable, size, tell
+from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
+
+if TYPE_CHECKING:
+    from gdbrr.sparse.redact import Choice, Redactor, Result, Row
+
+EPILOG = """\
+examples:
+  gdbrr redact crash.demo                           what it holds, by class, descriptor and path; writes nothing
+  gdbrr redact crash.demo --path '*/passwords' --env -o public.demo
+  gdbrr redact crash.demo --class net --class tty -o public.demo
+  gdbrr redact crash.demo --fd 0 -o public.demo     what was read from standard input
+
+What those calls brought in is replaced by zeros, as many bytes as there were. So is every other stretch of 31 bytes and
+every word of eight characters in the demo that is the same and was read elsewhere (--keep-copies leaves them). What is
+asked about files and descriptors (stat, poll, ioctl ...) stays, and programs and libraries, unless a --path means them.
+
+The new demo is replayed at once. It replays where the program's course does not depend on what is gone; else the exit
+status is 125, and a line says up to where. Know what remains: lengths and results of calls, times, arguments, the
+environment without --env, names of files, and 32-bit hashes of what the program itself wrote and asked afterwards: with
+them a guess can be checked.
+"""
+
+_ROWS = 30
+
+
+def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    parser = subparsers.add_parser(
+        "redact",
+        help="take out of a demo what it has read from chosen places",
+        usage="gdbrr redact DEMO [--class CLASS | --fd N | --path PATTERN | --env]... [-o OUT]",
+        description="Write DEMO again without the bytes that were read from chosen classes, descriptors or paths.",
+        epilog=EPILOG,
+        formatter_class=Layout,
+    )
+    parser.add_argument("demo", metavar="DEMO", type=Path, help="a file that gdbrr record made")
+    parser.add_argument(
+        "--class",
+        metavar="CLASS",
+        action="append",
+        default=[],
+        dest="classes",
+        help="calls of a class: net, tty, file ...",
+    )
+    parser.add_argument("--fd", metavar="N", action="append", default=[], dest="fds", help="calls on descriptor N")
+    parser.add_argument(
+        "--path",
+        metavar="PATTERN",
+        action="append",
+        default=[],
+        dest="paths",
+        help="calls on such files, as in a shell",
+    )
+    parser.add_argument("--env", action="store_true", help="also the values of environment variables")
+    parser.add_argument("--keep-copies", action="store_true", help="leave the same bytes where other calls read them")
+    parser.add_argument("--fill", metavar="CHARACTER", default="\0", help="instead of zeros")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", type=Path, help="the demo to write (default: NAME-redacted.demo)"
+    )
+    parser.add_argument("--trust", action="store_true", help="replay it although somebody else recorded it")
+
+
+def main(args: argparse.Namespace) -> int:
+    from gdbrr.cli.minimize import refuse_digests
+    from gdbrr.cli.record import check_output
+    from gdbrr.demo import carried
+    from gdbrr.demo.reader import Demo
+    from gdbrr.sparse import redact
+
+    choice = choice_of(args)
+    fill = args.fill.encode()
+    if len(fill) != 1:
+        raise GdbrrError("--fill takes one ASCII character", "try: --fill x", EXIT_USAGE)
+    out = args.output or args.demo.with_name(f"{args.demo.stem}-redacted.demo")
+    with Demo.open(args.demo) as demo:
+        carried.check_whole(demo)
+        if not any(choice) and not args.env:
+            print("\n".join(table(redact.Redactor(demo, args.trust))))
+            return 0
+        check_output(out)
+        if out.exists() and out.samefile(args.demo):
+            raise GdbrrError(f"{out} is the demo itself", "choose another -o", EXIT_USAGE)
+        refuse_digests(demo)
+        result = redact.Redactor(demo, args.trust).take(choice, not args.keep_copies)
+        if any(choice) and not result.spans:
+            raise GdbrrError(
+                "nothing that was read fits", f"see what there is: gdbrr redact {shlex.quote(str(args.demo))}"
+            )
+        redact.write(demo, result, fill, args.env, out)
+    for line in said(result, out, args.env):
+        tell(f"gdbrr: {printable(line)}")
+    return tried(out, args.trust)
+
+
+def choice_of(args: argparse.Namespace) -> Choice:
+    from gdbrr.config import tables
+    from gdbrr.sparse.redact import Choice
+
+    known = {row.name for row in tables.classes()}
+    for name in args.classes:
+        if name not in known:
+            raise GdbrrError(f"there is no class {name}", f"classes are {', '.join(sorted(known))}", EXIT_USAGE)
+    for word in args.fds:
+        if not word.isdecimal():
+            raise GdbrrError(f"--fd {word} is no number of a descriptor", "try: --fd 0", EXIT_USAGE)
+    return Choice(frozenset(args.classes), frozenset(map(int, args.fds)), tuple(args.paths))
+
+
+def table(redactor: Redactor) -> Iterator[str]:
+    rows = redactor.rows()
+    yield f"  {'class':<8} {'descriptors':<12} {'bytes':>9}  {'calls':>7}  what it was read from"
+    for row in rows[:_ROWS]:
+        fds = ",".join(map(str, sorted(row.fds)[:4])) or "-"
+        program = "  (program or library)" if row.program else ""
+        yield f"  {row.cls or '-':<8} {fds:<12} {size(row.size):>9}  {row.calls:>7,}  {printable(row.name)}{program}"
+    if len(rows) > _ROWS:
+        yield f"  ... and {size(sum(row.size for row in rows[_ROWS:]))} of {number(len(rows) - _ROWS, 'thing')} more"
+
+
+def said(result: Result, out: Path, env: bool) -> Iterator[str]:
+    total = sum(span.size for span in result.spans)
+    also = ", and the values of the environment" if env else ""
+    yield f"took out {size(total)} of {_about(result.taken)}{also}; the rest is in {out}"
+    if result.copies:
+        yield f"of that, the same bytes stood elsewhere: {_about(result.copies)}"
+    if result.left:
+        yield f"left as they are, being programs and libraries: {_about(result.left)}"
+    named = [name for name in result.named if not (env and name.startswith("$"))]
+    if named:
+        yield f"the same bytes still stand in {', '.join(named)}" + ("" if env else "; --env blanks the environment")
+
+
+def _about(rows: Sequence[Row]) -> str:
+    shown = [f"{row.name} ({number(row.calls, 'call')})" for row in rows[:5]]
+    return (", ".join(shown) or "no calls") + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
+
+
+def tried(out: Path, trust: bool) -> int:
+    """Replay what was written. Other output than recorded is to be expected."""
+    from gdbrr.demo.reader import Demo
+    from gdbrr.launch import replay
+
+    with Demo.open(out) as demo:
+        outcome = replay.run(demo, echo=False, trust=trust)
+        if outcome.synchronised:
+            tell("gdbrr: it replays as the demo did")
+            return 0
+        if outcome.kept:
+            tell("gdbrr: it replays as the demo did; only what it prints is other: gdbrr replay --soft-ok")
+            return 0
+        where = f"tick {outcome.ticks:,} of {demo.ticks:,}"
+    tell(f"gdbrr: it replays up to {where} only: there the program's course depends on what is gone")
+    return EXIT_DESYNC

@@ -1,0 +1,204 @@
+"""`gdbrr redact`: what was read from chosen places is in no block of the new demo, which replays where it can.
+
+Runs in: pytest. May call: gdbrr record, redact, replay, pack.
+Owns: the row of docs/determinism.md that names it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdbrr.demo.format import BlockType
+from gdbrr.demo.reader import Demo
+from gdbrr.sparse.redact import Marks, without_values
+from harness import ROOT
+from harness.run import Result, gdbrr, run
+
+SECRET = b"Tr0ub4dor-correct-horse-battery-staple"
+TEXT = b"user alice\npassword " + SECRET + b"\nend\n"
+PYTHON = ("/usr/bin/python3", "-S", "-E")
+
+
+def everything(demo: Path) -> bytes:
+    """All that the demo holds, unpacked, but for files that it brings along."""
+    with Demo.open(demo) as opened:
+        numbers = [n for n in range(opened.blocks) if opened.block(n).type != BlockType.CARRIED]
+        return b"".join(opened.raw(number) for number in numbers)
+
+
+def holds(demo: Path, secret: bytes = SECRET) -> bool:
+    """Whether any eight bytes of it stand anywhere."""
+    raw = everything(demo)
+    return any(secret[at : at + 8] in raw for at in range(len(secret) - 7))
+
+
+def recorded(tmp_path: Path, code: str, *options: str, stdin: bytes = b"", **env: str) -> tuple[Result, Path]:
+    (tmp_path / "secret").write_bytes(TEXT)
+    words = [sys.executable, "-m", "gdbrr", "record", *options, "-o", tmp_path / "x.demo", *PYTHON, "-c", code]
+    done = run(*words, stdin=stdin, cwd=tmp_path, env={"PYTHONPATH": str(ROOT), **env})
+    assert done.status == 0, done.describe()
+    return done, tmp_path / "x.demo"
+
+
+LENGTH = "print(len(open('secret').read()))"
+
+
+def test_what_was_read_from_a_file_is_gone_and_it_replays(tmp_path: Path) -> None:
+    done, demo = recorded(tmp_path, LENGTH)
+    assert holds(demo), "the control"
+    before = demo.read_bytes()
+    said = gdbrr("redact", demo, "--path", "*/secret").expect(0).err
+    new = tmp_path / "x-redacted.demo"
+    assert f"took out {len(TEXT)} B of {tmp_path / 'secret'} (1 call); the rest is in {new}" in said
+    assert "it replays as the demo did" in said
+    assert not holds(new) and b"alice" not in everything(new)
+    assert gdbrr("replay", new).expect(0).out == done.out == f"{len(TEXT)}\n"
+    assert demo.read_bytes() == before
+    with Demo.open(demo) as first, Demo.open(new) as second:
+        assert [(e.kind, e.nr, e.result, len(e.data)) for e in first.events()] == [
+            (e.kind, e.nr, e.result, len(e.data)) for e in second.events()
+        ]
+    assert re.search(rf"redacted +{len(TEXT)} B", gdbrr("info", new).expect(0).out)
+
+
+@pytest.mark.parametrize("choice", [("--fd", "0"), ("--path", "standard input")])
+def test_standard_input_by_its_number(choice: tuple[str, str], tmp_path: Path) -> None:
+    done, demo = recorded(tmp_path, "import os; print(len(os.read(0, 999)))", stdin=TEXT)
+    assert holds(demo)
+    assert "it replays as the demo did" in gdbrr("redact", demo, *choice, "-o", tmp_path / "y.demo").expect(0).err
+    assert not holds(tmp_path / "y.demo")
+    assert gdbrr("replay", tmp_path / "y.demo").expect(0).out == done.out
+
+
+def test_standard_input_has_the_class_of_what_it_is(tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, "import os; os.read(0, 999)", stdin=TEXT)
+    gdbrr("redact", demo, "--class", "pipe", "-o", tmp_path / "y.demo").expect(0)
+    assert not holds(tmp_path / "y.demo")
+    gdbrr("redact", demo, "--class", "time", "-o", tmp_path / "z.demo").expect(0)
+    assert holds(tmp_path / "z.demo"), "the control: of another class"
+
+
+ROUND = """
+import os
+data = open("secret", "rb").read()
+r, w = os.pipe()
+os.write(w, b"<" + data + b">")
+print(len(os.read(r, 999)))
+"""
+
+
+def test_copies_that_were_read_elsewhere_are_gone_too(tmp_path: Path) -> None:
+    """The program writes what is gone, so it goes another way there; what the demo holds is gone all the same."""
+    _, demo = recorded(tmp_path, ROUND)
+    done = gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(125)
+    assert re.search(r"the same bytes stood elsewhere: .*pipe", done.err), done.describe()
+    assert re.search(r"it replays up to tick [\d,]+ of [\d,]+ only", done.err)
+    assert not holds(tmp_path / "y.demo")
+    gdbrr("redact", demo, "--path", "*/secret", "--keep-copies", "-o", tmp_path / "z.demo").expect(125)
+    assert holds(tmp_path / "z.demo"), "the control"
+
+
+def test_a_pipe_is_known_by_its_class(tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, ROUND)
+    done = gdbrr("redact", demo, "--class", "pipe", "--keep-copies", "-o", tmp_path / "y.demo").expect(0)
+    assert re.search(rf"took out {len(TEXT) + 2} B of a pipe \(\d+\) \(1 call\);", done.err), done.describe()
+    assert holds(tmp_path / "y.demo"), "the file is another thing"
+
+
+def test_output_that_differs_is_said_and_no_failure(tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, "import os; os.write(1, open('secret', 'rb').read())")
+    done = gdbrr("redact", demo, "--path", "*/secret", "--fill", "x", "-o", tmp_path / "y.demo").expect(0)
+    assert "only what it prints is other" in done.err
+    assert gdbrr("replay", "--soft-ok", tmp_path / "y.demo").expect(0).out == "x" * len(TEXT)
+
+
+def test_a_course_that_depends_on_it_is_reported(tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, "import os; os.getppid() if b'alice' in open('secret', 'rb').read() else os.getpgrp()")
+    done = gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(125)
+    assert "there the program's course depends on what is gone" in done.err
+    assert not holds(tmp_path / "y.demo")
+
+
+def test_arguments_and_environment_are_named_and_the_latter_can_go(tmp_path: Path) -> None:
+    code = LENGTH + f"  # {SECRET.decode()}"
+    done, demo = recorded(tmp_path, code, TOKEN=SECRET.decode(), OTHER="1234")
+    said = gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(0).err
+    assert "the same bytes still stand in argument 4, $TOKEN; --env blanks the environment" in said
+    said = gdbrr("redact", demo, "--env", "--path", "*/secret", "-o", tmp_path / "z.demo").expect(0).err
+    assert "the same bytes still stand in argument 4\n" in said and "it replays as the demo did" in said
+    assert gdbrr("replay", tmp_path / "z.demo").expect(0).out == done.out
+    with Demo.open(tmp_path / "z.demo") as opened:
+        assert "OTHER=xxxx" in opened.manifest["env"]
+        assert not any(SECRET.decode() in entry for entry in opened.manifest["env"])
+
+
+def test_the_environment_keeps_its_lengths_and_what_the_c_library_looks_at() -> None:
+    env = ["PATH=/bin", "LC_ALL=C", "A=", "KEY=a\u20ac\udcff", "LD_BIND_NOW=1", "GLIBC_TUNABLES=x=y"]
+    assert without_values(env) == ["PATH=/bin", "LC_ALL=C", "A=", "KEY=xxxxx", "LD_BIND_NOW=1", "GLIBC_TUNABLES=x=y"]
+
+
+def test_without_a_choice_it_says_what_there_is_and_writes_nothing(tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, LENGTH)
+    done = gdbrr("redact", demo).expect(0)
+    assert re.search(rf"^  file +3 +{len(TEXT)} B +1  {tmp_path / 'secret'}$", done.out, re.MULTILINE), done.describe()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "x.demo"]
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "why"),
+    [
+        (("--class", "nothing"), 2, "there is no class nothing"),
+        (("--fd", "x"), 2, "--fd x is no number"),
+        (("--fill", "ab", "--env"), 2, "one ASCII character"),
+        (("--path", "*/other"), 1, "nothing that was read fits"),
+        (("--env", "-o", "x.demo"), 2, "is the demo itself"),
+    ],
+)
+def test_a_choice_that_means_nothing_is_refused(words: tuple[str, ...], status: int, why: str, tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, LENGTH)
+    before = demo.read_bytes()
+    assert why in gdbrr("redact", "x.demo", *words, cwd=tmp_path).expect(status).err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["secret", "x.demo"]
+    assert demo.read_bytes() == before
+
+
+def test_demos_with_digests_need_every_byte(tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, LENGTH, "--digest=1")
+    assert "was recorded with --digest" in gdbrr("redact", demo, "--path", "*/secret").expect(1).err
+
+
+def test_a_packed_demo_stays_packed(tmp_path: Path) -> None:
+    done, demo = recorded(tmp_path, LENGTH)
+    gdbrr("pack", demo).expect(0)
+    packed = tmp_path / "x.packed.demo"
+    assert "brings programs along" in gdbrr("redact", packed, "--path", "*/secret").expect(1).err
+    gdbrr("redact", "--trust", packed, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(0)
+    assert not holds(tmp_path / "y.demo")
+    assert gdbrr("replay", "--trust", tmp_path / "y.demo").expect(0).out == done.out
+    found = [
+        json.loads(gdbrr("info", "--json", path).expect(0).out)["carried"] for path in (packed, tmp_path / "y.demo")
+    ]
+    assert found[0] == found[1] and len(found[0]) >= 4
+
+
+def test_programs_are_left_unless_a_path_means_them(tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(b"\x7fELF" + SECRET)
+    _, demo = recorded(tmp_path, "print(len(open('program', 'rb').read() + open('secret', 'rb').read()))")
+    words = ("--path", "*/secret", "--class", "file", "-o", tmp_path / "y.demo")
+    assert re.search(r"being programs and libraries: .*/program", gdbrr("redact", demo, *words).err)
+    gdbrr("redact", demo, "--path", "*/secret", "--path", "*/program", "-o", tmp_path / "z.demo").expect(0)
+    assert not holds(tmp_path / "z.demo")
+
+
+def test_what_is_recognised_as_a_copy() -> None:
+    marks = Marks([TEXT, bytes(100), b"12345"])
+    assert marks.found_in(b"x " + SECRET + b" y") == [(2, 2 + len(SECRET))]
+    assert marks.found_in(b"password=" + SECRET + b";") == [(0, 8), (9, 9 + len(SECRET))]
+    assert marks.found_in(b"Q" + TEXT + b"Q")[-1][1] >= len(TEXT) - 15
+    for harmless in (bytes(64), b"12345", b"user end", b"alice", b"battery"):
+        assert marks.found_in(harmless) == []
