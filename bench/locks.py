@@ -1,4 +1,4 @@
-"""What a pair of lock and unlock costs natively and recorded, for each way to write the order down (--order-log).
+"""What a pair of lock and unlock, or wait and post, costs, for each way to write the order down (--order-log).
 
 Runs in: python -m bench. May call: gcc, gdbrr.
 Owns: the cases of bench/c/locks.c.
@@ -22,6 +22,9 @@ CASES = (
     ("one lock, 4 threads", "shared", 4, 500_000),
     ("computing, one lock, 2 threads", "compute", 2, 50_000),
     ("computing, one lock, 4 threads", "compute", 4, 25_000),
+    ("a spinlock of its own, 2 threads", "spin", 2, 1_000_000),
+    ("a semaphore of its own, 2 threads", "sem", 2, 1_000_000),
+    ("reading under one lock, 2 threads", "read", 2, 1_000_000),
 )
 
 

@@ -1,8 +1,9 @@
-// What a pair of lock and unlock costs: one measurement a run, `locks WHAT THREADS ROUNDS`; prints nanoseconds a round.
+// What a pair of lock and unlock costs, of mutexes and of other primitives: one measurement a run, `locks WHAT THREADS ROUNDS`; prints nanoseconds a round.
 // Runs in: a program of its own, natively and recorded, driven by bench/locks.py.
 // May call: libc.
 // Owns: nothing.
 #include <pthread.h>
+#include <semaphore.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,6 +14,9 @@
 
 // A cache line apart, or private locks would be contended all the same.
 static struct { _Alignas(128) pthread_mutex_t lock; long count; } own[MOST], common;
+static struct { _Alignas(128) pthread_spinlock_t lock; long count; } spun[MOST];
+static struct { _Alignas(128) sem_t lock; long count; } posted[MOST];
+static pthread_rwlock_t read_by_all = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_barrier_t ready;
 static long rounds;
 static double cpu[MOST], began[MOST], ended[MOST];
@@ -41,6 +45,37 @@ static void *shared_rounds(void *arg)
 		pthread_mutex_lock(&common.lock);
 		common.count++;
 		pthread_mutex_unlock(&common.lock);
+	}
+	return arg;
+}
+
+static void *spin_rounds(void *arg)
+{
+	long me = (long)arg;
+	for (long i = 0; i < rounds; i++) {
+		pthread_spin_lock(&spun[me].lock);
+		spun[me].count++;
+		pthread_spin_unlock(&spun[me].lock);
+	}
+	return NULL;
+}
+
+static void *sem_rounds(void *arg)
+{
+	long me = (long)arg;
+	for (long i = 0; i < rounds; i++) {
+		sem_wait(&posted[me].lock);
+		posted[me].count++;
+		sem_post(&posted[me].lock);
+	}
+	return NULL;
+}
+
+static void *read_rounds(void *arg)
+{
+	for (long i = 0; i < rounds; i++) {
+		pthread_rwlock_rdlock(&read_by_all);
+		pthread_rwlock_unlock(&read_by_all);
 	}
 	return arg;
 }
@@ -75,6 +110,7 @@ int main(int argc, char **argv)
 {
 	static const struct { const char *name; void *(*run)(void *); } all[] = {
 		{"private", private_rounds}, {"shared", shared_rounds}, {"compute", compute_rounds},
+		{"spin", spin_rounds}, {"sem", sem_rounds}, {"read", read_rounds},
 	};
 	long threads = argc == 4 ? atol(argv[2]) : 0;
 	pthread_t thread[MOST];
@@ -89,6 +125,8 @@ int main(int argc, char **argv)
 	pthread_barrier_init(&ready, NULL, threads + 1);
 	for (long i = 0; i < threads; i++) {
 		pthread_mutex_init(&own[i].lock, NULL);
+		pthread_spin_init(&spun[i].lock, 0);
+		sem_init(&posted[i].lock, 0, 1);
 		pthread_create(&thread[i], NULL, timed, (void *)i);
 	}
 	pthread_barrier_wait(&ready);
