@@ -48,7 +48,7 @@ LAUNCH := $(BUILD)/gdbrr-launch
 endif
 
 # ---------------------------------------------------------------- targets
-.PHONY: help build engine demo test lint wander identity model soak apps bench docs clean distclean
+.PHONY: help build engine demo test lint wander identity model soak faults apps bench docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -79,6 +79,10 @@ model: .venv/.setup-test build ## ask a timeline 10,000 random questions whose a
 soak: .venv/.setup-test build ## record 500 random programs, and 50 times each threaded one, in every order and under load (hours)
 	@GDBRR_SOAK_PROGRAMS=500 GDBRR_SOAK_RECORDINGS=50 $(VENV) -m pytest -q -n $$((2 * $(JOBS))) tests/soak </dev/null
 
+MINUTES ?= 60
+faults: .venv/.setup-test build ## kill, fill, slow and starve recordings, replays and sessions at random (MINUTES=60); build/faults says what was survived
+	@PYTHONPATH=tests:. $(VENV) -m faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) </dev/null
+
 apps: .venv/.setup-test build ## record and replay real programs, all of tests/apps/table.py that are installed; writes docs/applications.md
 	@GDBRR_APPS=all $(VENV) -m pytest -q -n 1 tests/apps </dev/null; status=$$?; \
 	PYTHONPATH=tests:. $(VENV) tests/apps/page.py && exit $$status
@@ -102,7 +106,7 @@ distclean: clean ## remove .venv as well
 Q := $(if $(filter 1,$(V)),,@)
 note = @printf '  %-6s %s\n' $(1) $(2)
 
-ifneq ($(filter test lint identity soak,$(MAKECMDGOALS)),)
+ifneq ($(filter test lint identity soak faults,$(MAKECMDGOALS)),)
 .venv/.setup-run: .venv/.setup-test # never both at once under -j
 endif
 

@@ -6,8 +6,10 @@ Owns: nothing; the numbers come from the headers through gdbrr/demo/native_build
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -77,6 +79,27 @@ def _reserve(fd: int) -> None:
         os.posix_fallocate(fd, start, size)
 
 
+def _new_ctl(fd: int) -> Ctl:
+    ctl = Ctl(mmap.mmap(fd, CTL_SIZE))
+    ffi.memmove(ctl.c.magic, CTL_MAGIC, len(CTL_MAGIC))
+    ctl.c.abi = ABI_VERSION
+    return ctl
+
+
+@contextlib.contextmanager
+def made_ctl() -> Iterator[tuple[Ctl, int]]:
+    """A control page that is in no directory, and the descriptor by which a child finds it until this is left.
+
+    A replay's: nobody needs it behind its end, and on a full disk each page touched first would be a SIGBUS.
+    """
+    fd = os.memfd_create("gdbrr-ctl", os.MFD_CLOEXEC)
+    try:
+        os.ftruncate(fd, CTL_SIZE)
+        yield _new_ctl(fd), fd
+    finally:
+        os.close(fd)
+
+
 def map_ctl(path: Path, create: bool = False, write: bool = True, reserve: bool = False) -> Ctl:
     """Map the control page file at `path`; `create` makes it, zero but for its magic and version.
 
@@ -92,16 +115,15 @@ def map_ctl(path: Path, create: bool = False, write: bool = True, reserve: bool 
             os.ftruncate(fd, CTL_SIZE)
         if reserve:
             _reserve(fd)
+        if create:
+            return _new_ctl(fd)
         if os.fstat(fd).st_size < CTL_SIZE:
             raise GdbrrError(f"{path} is not a control page of this version", hint="record again with this gdbrr")
         mapping = mmap.mmap(fd, CTL_SIZE, prot=mmap.PROT_READ | (mmap.PROT_WRITE if write else 0))
     finally:
         os.close(fd)
     ctl = Ctl(mapping)
-    if create:
-        ffi.memmove(ctl.c.magic, CTL_MAGIC, len(CTL_MAGIC))
-        ctl.c.abi = ABI_VERSION
-    elif bytes(ffi.buffer(ctl.c.magic)) != CTL_MAGIC or ctl.c.abi != ABI_VERSION:
+    if bytes(ffi.buffer(ctl.c.magic)) != CTL_MAGIC or ctl.c.abi != ABI_VERSION:
         found = ctl.c.abi
         ctl.close()
         raise GdbrrError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import importlib
 import os
 import signal
@@ -19,10 +20,17 @@ from types import ModuleType
 import gdbrr
 from gdbrr.cli import VERBS
 from gdbrr.cli.words import Layout, tell
-from gdbrr.errors import EXIT_USAGE, GdbrrError
+from gdbrr.errors import EXIT_ERROR, EXIT_USAGE, GdbrrError
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
+
+SHORTAGES = {
+    errno.EMFILE: "Raise the limit of open files (ulimit -n)",
+    errno.ENFILE: "Close some: the whole machine has too many",
+    errno.ENOMEM: "Free some, or raise its limit (ulimit -v)",
+    errno.ENOSPC: "Make room, or set TMPDIR",
+}
 
 AT_ONCE = ("record", "replay")
 """Verbs that leave nothing to be done at exit; taking the interpreter apart would be a tenth of a short run."""
@@ -79,10 +87,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
+    except MemoryError:
+        tell(f"gdbrr {words[0]}: there is no memory left. Free some, or raise its limit (ulimit -v)")
+        return EXIT_ERROR
     except BrokenPipeError:
         # The reader (`| head`) has seen enough. What is still buffered must not raise again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return EXIT_BROKEN_PIPE
+    except OSError as error:
+        # What is used up may be used up anywhere; it is no mistake of gdbrr's that would need a traceback.
+        if error.errno not in SHORTAGES:
+            raise
+        tell(f"gdbrr {words[0]}: {error.strerror}. {SHORTAGES[error.errno]}")
+        return EXIT_ERROR
 
 
 def _fill_standard() -> None:

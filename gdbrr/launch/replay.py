@@ -172,9 +172,8 @@ def start(
         check_trust(demo, profile)
     check_program(manifest)
     env = environment(manifest)
-    with scratch.directory() as directory:
+    with scratch.directory("image") as directory, abi.made_ctl() as (page, page_fd):
         image.write_image(demo, directory / "image")
-        page = abi.map_ctl(directory / "ctl", create=True)
         page.c.mode = lib.GR_MODE_REPLAY
         page.c.data_size = (directory / "image").stat().st_size
         page.c.end_kind = _END_KINDS[demo.end.kind]
@@ -206,7 +205,7 @@ def start(
             cache_pages=None if placed or loader_log else _cache_pages(manifest),
         )
         try:
-            pid = spawn.launch(engine, program, page, directory / "ctl", directory / "image")
+            pid = spawn.launch(engine, program, page, spawn.file_of(page_fd), directory / "image")
         except BaseException:
             control.close()
             raise

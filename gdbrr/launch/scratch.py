@@ -14,8 +14,17 @@ from pathlib import Path
 from gdbrr.errors import GdbrrError
 
 
-def remove(path: Path) -> None:
-    """Remove a directory that holds files only, as far as that is to be had."""
+def remove(path: Path, known: tuple[str, ...] = ()) -> None:
+    """Remove a directory that holds files only, as far as that is to be had.
+
+    KNOWN are removed without a look at the directory, which takes a descriptor that need not be there.
+    """
+    for name in known:
+        with contextlib.suppress(OSError):
+            os.unlink(path / name)
+    with contextlib.suppress(OSError):
+        path.rmdir()
+        return
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             os.unlink(path / name)
@@ -31,8 +40,8 @@ def place() -> str:
 
 
 @contextlib.contextmanager
-def directory() -> Iterator[Path]:
-    """A private directory that is gone as soon as it is not needed any more."""
+def directory(*known: str) -> Iterator[Path]:
+    """A private directory that is gone as soon as it is not needed any more, with the files KNOWN and others."""
     path = Path(place()) / f"gdbrr-{os.urandom(8).hex()}"
     try:
         path.mkdir(mode=0o700)
@@ -41,4 +50,4 @@ def directory() -> Iterator[Path]:
     try:
         yield path
     finally:
-        remove(path)
+        remove(path, known)

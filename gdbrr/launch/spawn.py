@@ -23,6 +23,7 @@ from gdbrr.launch.engine import Engine
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
+LAUNCHER_REFUSED = 1
 
 
 class Start(NamedTuple):
@@ -91,6 +92,11 @@ def own_signals() -> tuple[int, int]:
     return found["SigIgn"] & ~pythons, found["SigBlk"]
 
 
+def file_of(fd: int) -> Path:
+    """How a child opens what DESCRIPTOR of this process leads to, a file of no name."""
+    return Path(f"/proc/{os.getpid()}/fd/{fd}")
+
+
 def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> int:
     """Start the program; returns its process id once it stands at its first instruction. It must be reaped."""
     # The environment travels in a file of no name, because it may be larger than what a command line takes.
@@ -99,7 +105,7 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
         with open(env_fd, "wb", closefd=False) as file:
             file.write(b"".join(os.fsencode(entry) + b"\0" for entry in start.env))
         words = [str(engine.launcher), "--ctl", str(ctl), "--data", str(data)]
-        words += ["--env-file", f"/proc/{os.getpid()}/fd/{env_fd}", "--exe", start.exe, "--random", start.random.hex()]
+        words += ["--env-file", str(file_of(env_fd)), "--exe", start.exe, "--random", start.random.hex()]
         words += ["--stack-limit", "unlimited" if start.stack_limit < 0 else str(start.stack_limit)]
         words += ["--ignored", f"{start.ignored:x}", "--blocked", f"{start.blocked:x}"]
         words += [] if start.cache_pages is None else ["--cache-pages", str(start.cache_pages)]
@@ -126,7 +132,9 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
     if slot.panic.set and slot.panic.code == lib.GR_PANIC_REFUSED:
         panic = read_panic(slot.panic)
         raise GdbrrError(panic.text, panic.hint, status)
-    raise GdbrrError(f"gdbrr-launch ended with status {status}", "build gdbrr again")
+    # What the launcher itself says is on standard error by now: the control page was not there yet.
+    hint = "see what it says above" if status == LAUNCHER_REFUSED else "build gdbrr again"
+    raise GdbrrError(f"gdbrr-launch ended with status {status}", hint)
 
 
 def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:

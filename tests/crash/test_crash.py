@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import signal
 import subprocess
 import sys
@@ -231,6 +232,46 @@ def test_a_disk_that_is_full_before_is_said(tmp_path: Path) -> None:
     result = run(*words, env={"PYTHONPATH": os.pathsep.join(sys.path)}).expect(1)
     assert "cannot be written: No space left on device" in result.err
     assert result.out == "", "something is left behind"
+
+
+_REPLAY_ON_SMALL_DISK = 'mount -t tmpfs -o "size=$1" none "$2" && export TMPDIR="$2" || exit 99; shift 2; exec "$@"'
+
+
+@pytest.mark.needs("private_mounts")
+def test_a_replay_without_room_is_no_sigbus(tmp_path: Path) -> None:
+    """INVARIANT(space-before-touch): its control page is on no disk, and its image is written before it is mapped."""
+    demo, disk = tmp_path / "x.demo", tmp_path / "disk"
+    disk.mkdir()
+    first = run(*GDBRR, "record", "-o", demo, "--", programs.build("busy"), "100").expect(7)
+
+    def on(pages: int) -> Result:
+        words = ["unshare", "-m", "sh", "-c", _REPLAY_ON_SMALL_DISK, "sh", str(pages * 4096), disk]
+        return run(*words, *GDBRR, "replay", demo, env={"PYTHONPATH": os.pathsep.join(sys.path)})
+
+    refused = on(1).expect(1)
+    need = re.search(r"has no room for (\d+) bytes", refused.err)
+    assert need, refused.describe()
+    enough = (int(need[1]) + 4095) // 4096
+    for pages in range(enough, enough + 4):  # the image fits, and little else
+        again = on(pages)
+        assert again.status == 7 or "No space left on device" in again.err, again.describe()
+        assert again.status == 1 or again.out == first.out
+    assert again.status == 7
+
+
+@pytest.mark.parametrize("verb", ["record", "replay"])
+def test_without_a_free_descriptor_a_sentence_says_so_and_no_file_is_left(tmp_path: Path, verb: str) -> None:
+    demo, scratch = tmp_path / "x.demo", tmp_path / "scratch"
+    scratch.mkdir()
+    run(*GDBRR, "record", "-o", demo, "--", "/bin/true").expect(0)
+    words = [demo] if verb == "replay" else ["-o", scratch / "y.demo", "--", "/bin/true"]
+    least = 4
+    while run("prlimit", f"--nofile={least}", sys.executable, "-c", "import gdbrr.cli.main, traceback").status:
+        least += 1  # an interpreter needs some by itself
+    for limit in range(least, 14):
+        done = run("prlimit", f"--nofile={limit}", *GDBRR, verb, *words, env={"TMPDIR": str(scratch)})
+        assert done.status == 1 and f"gdbrr {verb}: " in done.err and "Traceback" not in done.err, done.describe()
+        assert list(scratch.iterdir()) == [], f"with {limit} descriptors"
 
 
 # ---------------------------------------------------------------- large operations
