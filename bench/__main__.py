@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import math
 import os
 import platform
 import sys
@@ -26,6 +27,8 @@ from bench.report.table import summary, text_table
 
 PARTS = ("door", "locks", "heap", "work", "programs", "servers", "timeline", "gdb", "bugs", "codec")
 """In the order in which they run: what a reader looks for first comes first, should it be broken off."""
+SHARE = {"door": 60, "locks": 60, "heap": 40, "work": 100, "programs": 80, "servers": 60, "bugs": 60, "codec": 20}
+"""Seconds of the twelve minutes behind which a part begins no further rounds; the rest is the others'."""
 OUT = ROOT / "build" / "bench"
 
 
@@ -72,6 +75,7 @@ class Progress:
 def measure(bench: Bench, results: Results, part: str, progress: Progress) -> None:
     start = time.monotonic()
     progress.part = part
+    bench.until = math.inf if bench.alone else start + SHARE.get(part, 120)
     try:
         module = importlib.import_module(f"bench.{part}")
     except ModuleNotFoundError as error:
@@ -101,7 +105,12 @@ def main() -> int:
     broken_off = False
     with tempfile.TemporaryDirectory(prefix="gdbrr-bench-") as scratch:
         bench = Bench(
-            Path(scratch), arguments.quick, bool(arguments.only), results.left_out, results.failed, progress.doing
+            Path(scratch),
+            quick=arguments.quick,
+            alone=bool(arguments.only),
+            left_out=results.left_out,
+            failed=results.failed,
+            progress=progress.doing,
         )
         try:
             for part in arguments.only or PARTS:

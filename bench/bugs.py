@@ -55,6 +55,7 @@ def rows(bench: Bench) -> Iterator[Row]:
     program, demo = bench.compile("tests/programs/seeded_bugs.c", "-O0"), bench.scratch / "bug.demo"
     hunts, runs = (1, 10) if bench.quick else (5, 500) if bench.alone else (3, 50)
     for name in BUGS[:3] if bench.quick else BUGS:
+        hunts = 1 if bench.late() else hunts
         bench.progress("natively")
         failures = natively(program, name, runs)
         found = {}

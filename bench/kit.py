@@ -7,6 +7,7 @@ Owns: the shape of a part: a module with `def rows(bench: Bench) -> Iterator[Row
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import resource
 import shutil
@@ -64,6 +65,8 @@ class Bench:
     """One run of the benchmark, as a part sees it."""
 
     scratch: Path
+    until: float = math.inf
+    """By time.monotonic(): behind it no further round is begun, so a slow machine has fewer and no longer run."""
     quick: bool = False
     alone: bool = False
     """This part was asked for by name, and may take longer than in a run of all."""
@@ -73,6 +76,9 @@ class Bench:
 
     def rounds(self, usual: int) -> int:
         return 1 if self.quick else usual
+
+    def late(self) -> bool:
+        return time.monotonic() > self.until
 
     def scaled(self, work: int) -> int:
         """How much of some work: a tenth where the whole has to be quick."""
@@ -105,6 +111,8 @@ class Bench:
         found: dict[str, list[float]] = {way: [] for way in ways}
         for number in range(rounds):
             for position, (way, measure) in enumerate(ways.items()):
+                if number and not position and self.late():
+                    return {way: values for way, values in found.items() if values}
                 if (number and way in once) or f"{name}, {way}" in self.failed:
                     continue
                 self.progress(f"{name} {way}".strip())

@@ -26,9 +26,9 @@ class Piece:
 
 
 SMALL = (
-    Piece("computing", "door", ("compute", "real"), 200_000_000, gdb=2000),
-    Piece("a call that asks", "door", ("getppid", "real"), 500_000, gdb=500),
-    Piece("read of 64 bytes", "door", ("read", "real"), 1 << 19, gdb=1024),
+    Piece("computing", "door", ("compute", "real"), 100_000_000, gdb=2000),
+    Piece("a call that asks", "door", ("getppid", "real"), 300_000, gdb=500),
+    Piece("read of 64 bytes", "door", ("read", "real"), 1 << 18, gdb=1024),
     Piece("open and close", "door", ("open", "real"), 100_000, gdb=100),
     Piece("pipe ping-pong of two threads", "door", ("threads",), 20_000),
     Piece("token through a condition", "handover", (), 20_000),
