@@ -135,15 +135,22 @@ def no_mounts() -> str:
     return "" if done.returncode == 0 else "nobody may mount here"
 
 
-ON_SMALL_DISK = """
-mount -t tmpfs -o "size=$1" none "$2" || exit 99
+NO_COPY, NO_DISK = 213, 214
+"""Statuses of the scripts below that no program here ends with."""
+SETS = f"NO_COPY={NO_COPY} NO_DISK={NO_DISK}\n"
+
+ON_SMALL_DISK = (
+    SETS
+    + """
+mount -t tmpfs -o "size=$1" none "$2" || exit $NO_DISK
 cd "$2" && recovered=$3 && shift 3
 "$@"
 status=$?
-if [ -e x.demo ]; then cp x.demo "$recovered" || exit 98
+if [ -e x.demo ]; then cp x.demo "$recovered" || exit $NO_COPY
 elif [ -e x.demo.recording ]; then $GDBRR_COMMAND recover -o "$recovered" x.demo.recording >&2; fi
 exit $status
 """
+)
 
 
 @fault("disk full", no_mounts)
@@ -155,7 +162,7 @@ def disk_full(place: Place, subject: Subject, rng: random.Random) -> str:
     before = ["unshare", "-m", "sh", "-c", script, "sh", str(size), disk, demo]
     words = [*GDBRR, "record", "--order", subject.order, "--set", f"limits.when_full={rng.choice(('stop', 'go_on'))}"]
     ended = place.run(*words, "-o", "x.demo", "--", *subject.words, before=before)
-    if ended.status in (98, 99):
+    if ended.status in (NO_COPY, NO_DISK):
         raise Lost(f"the disk could not be made: {ended.err}")
     return checks.whole_or_said(place, subject, demo, ended)
 
@@ -188,16 +195,19 @@ def group(kind: str, **values: str) -> Iterator[Path]:
             time.sleep(0.02)
 
 
-ON_SLOW_DISK = """
-losetup "$1" "$2" && mkfs.ext4 -q "$1" && mount -o sync,dirsync "$1" "$3" || { losetup -d "$1"; exit 99; }
+ON_SLOW_DISK = (
+    SETS
+    + """
+losetup "$1" "$2" && mkfs.ext4 -q "$1" && mount -o sync,dirsync "$1" "$3" || { losetup -d "$1"; exit $NO_DISK; }
 echo "$(cat /sys/class/block/${1#/dev/}/dev) $5" >"$4/blkio.throttle.write_bps_device"
 echo $$ >"$4/cgroup.procs"
 cd "$3" && demo=$6 && shift 6
 "$@"
 status=$?
-[ ! -e x.demo ] || cp x.demo "$demo" || exit 98
+[ ! -e x.demo ] || cp x.demo "$demo" || exit $NO_COPY
 exit $status
 """
+)
 
 
 @fault("slow disk", no_slow_disk)
@@ -221,7 +231,7 @@ def slow_disk(place: Place, subject: Subject, rng: random.Random) -> str:
                 if done.returncode == 0 and not Path(f"/sys/class/block/{Path(device).name}/loop").exists():
                     break
                 time.sleep(0.05)
-    if ended.status == 99:
+    if ended.status == NO_DISK:
         return "no such disk could be made"
     image.unlink()
     what = checks.whole_or_said(place, subject, demo, ended)
@@ -256,7 +266,22 @@ def clock_jumps(place: Place, subject: Subject, rng: random.Random) -> str:
 # ---------------------------------------------------------------- memory and descriptors
 def limited(place: Place, subject: Subject, *limits: str) -> str:
     demo, started = recording(place, subject, ["prlimit", *limits])
-    return checks.whole_or_said(place, subject, demo, started.wait())
+    try:
+        ended = started.wait()
+    except Lost as lost:
+        place.end()
+        if str(lost).startswith("no end") and endless(place, subject, limits):
+            return "with so little the program does not end by itself, either"
+        raise
+    return checks.whole_or_said(place, subject, demo, ended)
+
+
+def endless(place: Place, subject: Subject, limits: Sequence[str]) -> bool:
+    try:
+        place.run(*subject.words, before=["prlimit", *limits])
+    except Lost:
+        return True
+    return False
 
 
 @fault("little address space")
@@ -266,7 +291,8 @@ def little_address_space(place: Place, subject: Subject, rng: random.Random) -> 
 
 @fault("little data")
 def little_data(place: Place, subject: Subject, rng: random.Random) -> str:
-    return limited(place, subject, f"--data={int(4 * MIB * 2 ** (rng.random() * 7))}")
+    """Not less than an interpreter of Python takes by itself."""
+    return limited(place, subject, f"--data={int(32 * MIB * 2 ** (rng.random() * 4))}")
 
 
 @fault("few descriptors")
