@@ -194,6 +194,23 @@ class Checkpoints:
             raise
         return worker
 
+    def between(self, source: Checkpoint, tick: int) -> Checkpoint | None:
+        """One more checkpoint, at TICK behind SOURCE; None where there are too many."""
+        if len(self._kept) >= self._most + 2 * _SPARE or tick in self.ticks:
+            return None
+        try:
+            worker = self.wake(source)
+            try:
+                if worker.run(tick) == lib.GR_S_STANDING:
+                    made = worker.freeze()
+                    self._keep(made)
+                    return made
+            finally:
+                worker.drop()
+        except NoProcess:
+            pass
+        return None
+
     def spans(self, before: Moment, progress: Progress | None = None) -> list[tuple[Checkpoint, int]]:
         """(checkpoint, tick where the next one takes over), the nearest in front of BEFORE first."""
         self.reach(before.tick, progress)

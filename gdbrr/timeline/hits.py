@@ -169,14 +169,18 @@ class Pass:
             return False
         return True
 
-    def wait(self, progress: Progress | None, what: str, fraction: float) -> None:
+    def wait(self, progress: Progress | None, what: str, fraction: float, most: int | None = None) -> bool:
+        """Wait for its end; False when before that there were more than MOST hits."""
         while not self.done():
             slot = self.worker.slot
+            if most is not None and int(slot.raw.hits) > most:
+                return False
             slot.nap(NAP)
             if not self.done() and has_ended(slot.pid):
                 raise ProcessEnded(f"process {slot.pid} of the search ended by itself", "try again")
             if progress:
                 progress(what, fraction)
+        return True
 
     def hits(self) -> list[Found]:
         """What was hit before the end of the pass, in order of time."""

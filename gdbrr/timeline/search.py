@@ -19,12 +19,16 @@ from gdbrr.timeline.hits import Found, Pass, Piece, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
+from gdbrr.timeline.step.code import decoded
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister
 
 _LONGEST_INSTRUCTION = 15
+_GO_ON = (lib.GR_INSN_PLAIN, lib.GR_INSN_MEMORY, lib.GR_INSN_RIP)
 _SHORT = 4000
 """Instructions of a segment that are stepped through rather than run with points armed again and again."""
+_MANY = 2 * lib.GR_HITS
+"""Hits of one run, from which on a search goes for the later half of it first."""
 _MOST_STORES = 8
 """Of one repeated instruction to one piece."""
 CORES = len(os.sched_getaffinity(0))
@@ -39,6 +43,11 @@ class Run:
     end: int
     inside: Moment | None
     groups: list[list[Piece]]
+
+
+def drop_all(running: Sequence[Sequence[Pass]]) -> None:
+    for one in (each for passes in running for each in passes):
+        one.drop()
 
 
 class Search:
@@ -140,18 +149,26 @@ class Search:
     ) -> Iterator[tuple[list[Found], bool]]:
         """The hits of each span that has any, the nearest span first, in order of time; and whether these are all."""
         waiting = self.runs(self._checkpoints.spans(before, progress), points, before, registers)
+        begun: list[Run] = []
         running: list[list[Pass]] = []
         total = len(waiting)
         try:
             while waiting or running:
                 while waiting and (not running or sum(map(len, running)) < self.at_once):
-                    run = waiting.pop(0)
+                    begun.append(waiting.pop(0))
                     running.append([])
-                    for group in run.groups:
-                        running[-1].append(Pass(run.source, self._order, group, run.end, run.inside))
-                fraction = (total - len(waiting) - len(running)) / total
-                for one in running[0]:
-                    one.wait(progress, "searching", fraction)
+                    for group in begun[-1].groups:
+                        running[-1].append(Pass(begun[-1].source, self._order, group, begun[-1].end, begun[-1].inside))
+                fraction = max(0.0, (total - len(waiting) - len(running)) / total)
+                if not all(one.wait(progress, "searching", fraction, _MANY) for one in running[0]):
+                    if halves := self._halves(begun[0]):
+                        drop_all(running)
+                        waiting = [*halves, *begun[1:], *waiting]
+                        begun, running = [], []
+                        continue
+                    for one in running[0]:
+                        one.wait(progress, "searching", fraction)
+                del begun[0]
                 nearest = running.pop(0)
                 try:
                     if len(nearest) == 1 and nearest[0].arrived:
@@ -165,8 +182,15 @@ class Search:
                 if found:
                     yield found, whole
         finally:
-            for one in (each for passes in running for each in passes):
-                one.drop()
+            drop_all(running)
+
+    def _halves(self, run: Run) -> list[Run]:
+        """The same in two, the later one first: where there are many hits, most of them are of no use."""
+        middle = (run.source.tick + run.end) // 2
+        source = self._checkpoints.between(run.source, middle) if middle > run.source.tick else None
+        if source is None:
+            return []
+        return [Run(source, run.end, run.inside, run.groups), Run(run.source, middle, None, run.groups)]
 
     def runs(
         self, spans: Sequence[tuple[Checkpoint, int]], points: Sequence[Point], before: Moment, registers: int
@@ -242,6 +266,7 @@ class Search:
         """
         hit = found.hit
         trace = self._segments.short_trace(hit.tick, _SHORT, progress)
+        others: list[int] = []
         if trace:
             candidates = trace.in_front_of(hit.pc)
             if len(candidates) == 1 and trace.pcs.count(candidates[0]) == 1:
@@ -252,18 +277,23 @@ class Search:
             candidates = [hit.pc - back for back in range(first, _LONGEST_INSTRUCTION + 1)]
         worker = self._checkpoints.worker_at(hit.tick, progress)
         try:
+            if not trace:
+                code = worker.read(hit.pc - _LONGEST_INSTRUCTION, 2 * _LONGEST_INSTRUCTION)
+                others = [pc for pc in candidates if pc != hit.pc and not leads_on(code, pc - hit.pc)]
+                candidates = [pc for pc in candidates if pc not in others]
             source = worker.freeze()
         finally:
             worker.drop()
         try:
             room = self._registers - 1
-            while candidates:
+            while candidates or others:
+                candidates, others = (candidates, others) if candidates else (others, [])
                 groups = [candidates[at : at + room] for at in range(0, len(candidates), room)]
                 winners = [winner for group in groups if (winner := self._last_executed(source, found, group))]
                 if len(winners) == 1:
                     return Moment(hit.tick, winners[0].pc, winners[0].nth)
                 candidates = [winner.pc for winner in winners]
-                if not candidates and not trace:  # it did not go on behind itself: a call
+                if not candidates and not others and not trace:  # it did not go on behind itself: a call
                     trace = self._segments.trace(hit.tick, progress)
                     candidates = trace.in_front_of(hit.pc)
         finally:
@@ -285,6 +315,15 @@ class Search:
             return executed[-1] if executed else None
         finally:
             worker.drop()
+
+
+def leads_on(code: bytes, back: int) -> bool:
+    """Whether, of CODE around a pc, what stands at pc + BACK is an instruction that leads to the pc and may store.
+
+    At most of the fifteen places in front of an instruction none begins; to count executions there is a run in vain.
+    """
+    insn = decoded(code[_LONGEST_INSTRUCTION + back :])
+    return insn is None or (insn.length == -back and insn.kind in _GO_ON)
 
 
 def joined(hits: Sequence[Hit]) -> list[Hit]:

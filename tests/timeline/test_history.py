@@ -10,9 +10,12 @@ import pytest
 
 import gdbrr
 from gdbrr.errors import GdbrrError
+from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.hits import Pass, groups_of
 from gdbrr.timeline.model import Moment, Point, PointKind
+from gdbrr.timeline.search import leads_on
 from gdbrr.timeline.timeline import DemoTimeline
+from gdbrr.timeline.worker import Checkpoint
 from harness import ROOT
 from harness.run import run
 
@@ -84,6 +87,41 @@ def test_moments_of_a_history_are_those_of_single_searches(opened: DemoTimeline,
     assert opened.all_hits([value], before=middle.moment) == hits[:1234]
     assert opened.all_hits([value], after=middle.moment) == hits[1234:]
     assert opened.all_hits([value], after=middle.moment, before=hits[1240].moment) == hits[1234:1240]
+
+
+def test_among_many_hits_a_search_goes_for_the_later_half(
+    opened: DemoTimeline, value: Point, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hits = opened.all_hits([value])
+    monkeypatch.setattr("gdbrr.timeline.search._MANY", 3)
+    halves: list[int] = []
+    between = Checkpoints.between
+
+    def counted(self: Checkpoints, source: Checkpoint, tick: int) -> Checkpoint | None:
+        assert source.tick < tick <= opened.end.tick
+        halves.append(tick)
+        return between(self, source, tick)
+
+    monkeypatch.setattr(Checkpoints, "between", counted)
+    ticks = opened.checkpoints
+    for number in (1, 2, 30, 41, 42, 3041):
+        assert opened.last_hit([value], count=number) == hits[-number]
+    assert opened.last_hit([value], count=3042) is None
+    for place in (3035, 3020, 1234):
+        assert opened.last_hit([value], hits[place].moment) == hits[place - 1]
+    others = [Point(PointKind.WRITE, value.addr + 4 * at, 4) for at in range(1, 8)]  # in several passes
+    found = opened.last_hit([*others, value], hits[3020].moment)
+    assert found and (found.moment == hits[3019].moment or found.point in others)
+    assert halves and {*ticks} <= {*opened.checkpoints} and len(opened.checkpoints) <= opened._checkpoints._most
+
+
+def test_what_may_stand_in_front_of_an_instruction() -> None:
+    store, back, end = b"\x48\x89\x05\x01\x02\x03\x04", b"\xeb\x05", b"\x90" * 15
+    code = b"\xcc" * 8 + store + end
+    assert leads_on(code, -7) and leads_on(code, -6)  # without its prefix it is another one, of the same end
+    assert not leads_on(code, -4) and not leads_on(code, -8)
+    assert not leads_on(b"\x90" * 13 + back + end, -2)  # a jump leads elsewhere
+    assert leads_on(b"\x90" * 14 + b"\x06" + end, -1)  # unknown to the decoder
 
 
 def test_without_exact_the_moment_is_the_operation(opened: DemoTimeline, value: Point) -> None:
