@@ -1,7 +1,7 @@
 """One benchmark of everything: `python -m bench` or `make bench`.
 
 Prints a table, writes build/bench/figures.json and build/bench/index.html. --docs also keeps the figures as
-docs/performance.json and makes the tables of docs/performance.md from them.
+bench/report/performance.json and makes the tables of docs/performance.md from them.
 
 Runs in: a command of its own. May call: the parts, each a module of this folder.
 Owns: build/bench; the list of parts. Ctrl-C keeps what is done.

@@ -1,10 +1,10 @@
-"""docs/performance.md: its tables are made from docs/performance.json, its text is written by hand.
+"""docs/performance.md: its tables are made from bench/report/performance.json, its text is written by hand.
 
 `python -m bench.report.docs` writes the tables again, `--check` says whether they are fresh. A table of the figures
 that the page has no place for is added at its end.
 
 Runs in: a command of its own, python -m bench --docs. May call: figures.py, table.py, wanted.py.
-Owns: docs/performance.json, and what stands between `<!-- made: NAME -->` and `<!-- end -->`.
+Owns: bench/report/performance.json, and what stands between `<!-- made: NAME -->` and `<!-- end -->`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from bench.report import wanted
 from bench.report.figures import Results, load
 from bench.report.table import markdown
 
-PAGE, FIGURES = ROOT / "docs" / "performance.md", ROOT / "docs" / "performance.json"
+PAGE, FIGURES = ROOT / "docs" / "performance.md", ROOT / "bench" / "report" / "performance.json"
 PLACE = re.compile(r"<!-- made: (?P<name>[^\n]*?) -->\n.*?<!-- end -->", re.DOTALL)
 MACHINE, WANTED = "machine", "wanted"
 
@@ -72,7 +72,7 @@ def main() -> int:
         PAGE.write_text(fresh)
     elif page != fresh:
         print(
-            "docs/performance.md is not what docs/performance.json makes it: python -m bench.report.docs",
+            "docs/performance.md is not what bench/report/performance.json makes it: python -m bench.report.docs",
             file=sys.stderr,
         )
         return 1

@@ -1,0 +1,166 @@
+"""What going back costs: a checkpoint against a bare fork, landing, histories, the last of many writes, how far back.
+
+Runs in: python -m bench. May call: gcc, gdbrr and its timeline, GDB where it is installed.
+Owns: the programs of bench/c/timeline.c.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from bench.kit import Bench, Done, Failed, Row, only, record, run
+
+COST, MEMORY, LAND = "timeline: a checkpoint", "timeline: an idle checkpoint", "timeline: landing on a known moment"
+HITS, LAST = "timeline: a hit of a history", "timeline: the last of many writes"
+LENGTH, BEHIND = "timeline: the last write, by seconds of run", "timeline: the last write, far back"
+GDB_WRITES = 20_000
+EPOCHS = 60
+
+
+def program(bench: Bench) -> Path:
+    return bench.compile("timeline", "-O1", "-no-pie", name="timeline-program")
+
+
+def symbol(path: Path, name: str) -> int:
+    rows = (line.split() for line in run(["nm", path]).out.splitlines())
+    return next(int(row[0], 16) for row in rows if row[-1] == name)
+
+
+def opened(bench: Bench, words: tuple[str, ...], *settings: str) -> Any:
+    from gdbrr.timeline.timeline import open_demo
+
+    bench.progress(" ".join(words))
+    demo = bench.scratch / "timeline.demo"
+    record(demo, settings, [program(bench), *words])
+    return open_demo(demo)
+
+
+def seconds(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def written(bench: Bench) -> Any:
+    from gdbrr.timeline.model import Point, PointKind
+
+    return Point(PointKind.WRITE, symbol(program(bench), "watched"), 8)
+
+
+# ---------------------------------------------------------------- checkpoints and landing
+def checkpoints(bench: Bench) -> Iterator[Row]:
+    from gdbrr.timeline.model import Moment
+
+    for size in (10, 100) if bench.quick else (10, 100, 1000):
+        rounds = bench.rounds(9)
+        forks = [float(one) for one in run([program(bench), "fork", str(size), str(rounds)]).out.split()]
+        with opened(bench, ("stay", str(size)), "epochs.ticks=16") as timeline:
+            timeline.seek(timeline.end).drop()
+            kept = timeline._checkpoints
+            made, whole, tables, own = [], [], [], []
+            worker = kept.worker_at(timeline.end.tick - 3)
+            for _ in range(rounds):
+                start = time.perf_counter()
+                copy = worker.freeze()
+                made.append((time.perf_counter() - start) * 1e3)
+                own.append(copy.private() / 1e6)
+                status = Path(f"/proc/{copy.pid}/status").read_text()
+                tables.append(int(re.findall(r"VmPTE:\s+(\d+)", status)[0]) / 1e3)
+                copy.drop()
+            worker.drop()
+            tick = timeline.checkpoints[-2] + 2
+            timeline.seek(Moment(tick)).drop()
+            for _ in range(rounds):
+                start = time.perf_counter()
+                leaf = timeline.seek(Moment(tick))
+                whole.append((time.perf_counter() - start) * 1e3)
+                leaf.drop()
+        yield Row(COST, f"{size} MB resident", "ms", {"bare fork": forks, "checkpoint": made}, x=size)
+        yield Row(MEMORY, f"{size} MB resident", "MB", {"its own pages": own, "page tables": tables}, compared=False)
+        yield Row(LAND, f"{size} MB resident", "ms", {"landing": whole}, x=size)
+
+
+# ---------------------------------------------------------------- hits
+def hits(bench: Bench) -> Iterator[Row]:
+    number = bench.scaled(100_000) // 64 * 64
+    try:
+        bare = [float(run([program(bench), "traps", str(number)]).out) for _ in range(bench.rounds(3))]
+    except Failed:
+        bench.left_out.append("the cost of a bare trap: perf_event_open is refused here")
+        return
+    with opened(bench, ("writes", str(number))) as timeline:
+        timeline.seek(timeline.end).drop()
+        point, found = written(bench), {"bare trap": bare, "operations only": [], "every instruction": []}
+        for _ in range(bench.rounds(3)):
+            for way, exact in (("operations only", False), ("every instruction", True)):
+                spent = seconds(partial(timeline.all_hits, [point], exact=exact))
+                found[way].append(spent / number * 1e6)
+    yield Row(HITS, f"{number:,} writes", "us", found)
+
+
+def last(bench: Bench) -> Iterator[Row]:
+    number = bench.scaled(1_000_000) // 64 * 64
+    found: dict[str, list[float]] = {}
+    if bench.has("gdb", "GDB's own counting of writes"):
+        some = min(GDB_WRITES, number)
+        spent = seconds(lambda: counted_by_gdb(program(bench), some)) - seconds(
+            lambda: counted_by_gdb(program(bench), 64)
+        )
+        found["GDB counts them, projected"] = [spent / (some - 64) * number]
+    with opened(bench, ("writes", str(number)), "epochs.ticks=16") as timeline:
+        timeline.seek(timeline.end).drop()
+        point = written(bench)
+        for cores, way in ((1, "gdbrr, one core"), (timeline._search.at_once, "gdbrr, all cores")):
+            timeline._search.at_once = cores
+            found[way] = [seconds(partial(timeline.last_hit, [point])) for _ in range(bench.rounds(3))]
+    yield Row(LAST, f"the last of {number:,}", "s", found)
+
+
+def counted_by_gdb(path: Path, number: int) -> Done:
+    commands = ["set confirm off", "set pagination off", "break main", "run", "watch *(long *)&watched"]
+    commands += [f"ignore 2 {number * 2}", "continue"]
+    words = [word for command in commands for word in ("-ex", command)]
+    return run(["gdb", "-nx", "-batch", *words, "--args", path, "writes", str(number)])
+
+
+# ---------------------------------------------------------------- how long, and how far back
+def lengths(bench: Bench) -> Iterator[Row]:
+    for length in (1,) if bench.quick else (1, 10, 100) if bench.alone else (1, 10):
+        with opened(bench, ("runs", str(length))) as timeline:
+            first = seconds(lambda: timeline.seek(timeline.end).drop())
+            point = written(bench)
+            found = [seconds(partial(timeline.last_hit, [point])) * 1e3 for _ in range(bench.rounds(5))]
+        others = {"first visit of the end, s": [first]}
+        yield Row(LENGTH, f"{length} s", "ms", {"search": found}, others, x=length)
+
+
+def behind(bench: Bench) -> Iterator[Row]:
+    from gdbrr.timeline.checkpoints import Checkpoints
+
+    epochs = EPOCHS // (6 if bench.quick else 1)
+    with opened(bench, ("once", str(epochs)), "epochs.ticks=16", f"limits.checkpoints={epochs + 4}") as timeline:
+        timeline.seek(timeline.end).drop()
+        point, untouched = written(bench), Checkpoints.untouched
+        found: dict[str, list[float]] = {"every epoch run": [], "epochs left out": []}
+        for _ in range(bench.rounds(3)):
+            try:
+                Checkpoints.untouched = lambda *_: False  # type: ignore[method-assign]
+                found["every epoch run"].append(seconds(partial(timeline.last_hit, [point])) * 1e3)
+            finally:
+                Checkpoints.untouched = untouched  # type: ignore[method-assign]
+            found["epochs left out"].append(seconds(partial(timeline.last_hit, [point])) * 1e3)
+    yield Row(BEHIND, f"in epoch 1 of {len(timeline.epochs)}", "ms", found)
+
+
+def rows(bench: Bench) -> Iterator[Row]:
+    for part in (checkpoints, hits, last, lengths, behind):
+        yield from part(bench)
+
+
+if __name__ == "__main__":
+    only(rows)
