@@ -78,7 +78,8 @@ def test_by_name_beside_breakpoints(demo: Path) -> None:
     names = [" ".join(filter(None, words)) for words in stops]
     there = ["call write", "returned write", "handler", "call write", "returned write", "handler"]
     assert names[:11] == [*there, *there[4::-1]], out
-    assert names[11:] == ["returned pipe2", "call read", "call read", "call read"], out
+    # Begun anew behind the handler, if the signal found it waiting.
+    assert names[11:14] == ["returned pipe2", "call read", "call read"] and names[14].endswith(" read"), out
     assert re.search(r"^tick \d+:0x[0-9a-f]+#1 .*thread [2-9]", out, re.MULTILINE), "the step is over the call"
 
 
@@ -95,7 +96,7 @@ def test_where_nothing_is_called(demo: Path) -> None:
 def test_a_breakpoint_in_data_leaves_it_as_it_is(demo: Path) -> None:
     """As GDB sets one where it takes a word for a return address."""
     out = played(demo, "rr-goto start", "break *(char *) &handled", "continue", "print handled", "rr-when")
-    assert "$1 = 24\n" in out, out
+    assert "$1 = 14\n" in out, out
 
 
 def test_in_the_process_that_is_recorded() -> None:
@@ -111,4 +112,4 @@ def test_in_the_process_that_is_recorded() -> None:
     assert re.findall(r"Catchpoint \d+ \((\w+) .*? (\w+)\)", out) == [*write, *write[::-1], *write], out
     assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["1", "3", "3", "1", "10"], out
     assert "are not caught behind the end of a recording. Delete the catchpoint" in out, out
-    assert "handled 24, pid 1" in out and "exited normally" in out, out
+    assert "handled 14, pid 1" in out and "exited normally" in out, out

@@ -13,7 +13,7 @@ static volatile sig_atomic_t handled;
 
 static void handler(int number)
 {
-	handled += number;
+	handled |= number;
 }
 
 static void *reader(void *arg)
@@ -26,7 +26,9 @@ static void *late(void *arg)
 {
 	usleep(20000);
 	pthread_kill(*(pthread_t *)arg, SIGUSR1);
-	usleep(20000);
+	do
+		usleep(20000);
+	while (!handled);
 	return write(ends[1], "def", 3) == 3 ? arg : NULL;
 }
 
@@ -49,8 +51,9 @@ int main(void)
 	printf("read behind a handler: %zd\n", read(ends[0], text, sizeof text));
 	pthread_join(thread, NULL);
 	sigaction(SIGALRM, &once, NULL);
-	ualarm(20000, 0);
+	ualarm(20000, 20000); // the first may come before the call
 	pause();
+	ualarm(0, 0);
 	printf("handled %d, pid %d\n", handled, getpid() > 0);
 	return 0;
 }
