@@ -286,7 +286,10 @@ def test_segment_too_long_to_step_through(moments_program: Program, tmp_path: Pa
         hit = timeline.last_hit([Point(PointKind.EXEC, moments_program.symbols["touch"])], timeline.end)
         assert hit
         with pytest.raises(GdbrrError, match="more than 1000 instructions"):
-            timeline.previous(hit.moment)
+            timeline._segments.trace(hit.moment.tick, None)
+        before = timeline.previous(hit.moment)  # without a trace: the call
+        assert before and before.pc is not None
+        assert before.tick == hit.moment.tick and before.pc != hit.moment.pc
 
 
 def test_writer_is_found_without_a_trace(
