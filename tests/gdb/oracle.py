@@ -127,11 +127,12 @@ def on_the_way_back(forwards):
     through the linkage table. Of a table's other entries, and of the last one seen, every step is one.
     """
     behind = [tick for _, tick in forwards[1:]] + [forwards[-1][1]]
-    return [
-        one
-        for (one, at), after in zip(forwards, behind, strict=True)
-        if at == after or not in_linkage_table(one[1][-1])
-    ]
+    kept, leads = [], False
+    for (one, at), after in reversed(list(zip(forwards, behind, strict=True))):
+        leads = in_linkage_table(one[1][-1]) and (at != after or leads)
+        if not leads:
+            kept.append(one)
+    return kept[::-1]
 
 
 def steps(where, most, forward="stepi", back="reverse-stepi"):

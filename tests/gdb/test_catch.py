@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from gdbrr.config import tables
 from harness import programs
 from harness.run import gdbrr
 
@@ -33,8 +34,9 @@ def played(demo: Path, *commands: str) -> str:
 def caught(out: str, command: str) -> list[tuple[int, str, str, int]]:
     """Tick, call, result (of a start none) and thread of every stop at a call."""
     pattern = rf"\((call to|returned from) syscall (\w+)\)(?:(?!Catchpoint)[^\0])*?^AT {command} (\d+)\S* (\d+) (\S+)$"
+    numbers = {str(call.nr): call.name for call in tables.syscalls()}  # a GDB older than a call has no name for it
     return [
-        (int(tick), name, "" if kind == "call to" else result, int(thread))
+        (int(tick), numbers.get(name, name), "" if kind == "call to" else result, int(thread))
         for kind, name, tick, thread, result in re.findall(pattern, out, re.MULTILINE)
     ]
 

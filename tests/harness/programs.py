@@ -40,6 +40,8 @@ def build(name: str, flags: Sequence[str] = (), sources: Path = SOURCES, out: Pa
     options = [*usual, *flags]
     program = out / f"{name}-{fingerprint(source, [compiler, *options])}" / name
     if program.exists():
+        if program.stat().st_mtime < source.stat().st_mtime:
+            os.utime(program)  # else GDB warns of a newer source, which says the same
         return program
     program.parent.mkdir(parents=True, exist_ok=True)
     handle, fresh = tempfile.mkstemp(dir=program.parent)

@@ -14,6 +14,7 @@
 volatile long value;
 static __thread volatile long mine;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER, other = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t all;
 static jmp_buf home;
 static int *volatile nowhere;
 
@@ -81,6 +82,7 @@ static void *grab(void *arg)
 	pthread_mutex_t *first = arg ? &lock : &other, *second = arg ? &other : &lock;
 	pthread_mutex_lock(first);
 	here(1);
+	pthread_barrier_wait(&all);
 	usleep(2000);
 	pthread_mutex_lock(second);
 	here(100);
@@ -93,8 +95,10 @@ static int deadlock(void)
 {
 	pthread_t one, two;
 	struct timespec limit;
+	pthread_barrier_init(&all, NULL, 3);
 	pthread_create(&one, NULL, grab, NULL);
 	pthread_create(&two, NULL, grab, &one);
+	pthread_barrier_wait(&all);
 	clock_gettime(CLOCK_REALTIME, &limit);
 	limit.tv_nsec += 50000000;
 	limit.tv_sec += limit.tv_nsec / 1000000000;

@@ -102,6 +102,11 @@ def test_a_demo_that_does_not_name_the_setting_is_older() -> None:
 
 
 # ---------------------------------------------------------------- under GDB
+TO_THE_INSTRUCTION = (
+    "python while 'cmpxchg' not in gdb.execute('x/i $pc', to_string=True): gdb.execute('stepi', to_string=True)"
+)
+
+
 @pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 def test_one_step_over_the_instruction_in_both_directions(tmp_path: Path) -> None:
     program, demo = programs.build("libc_random"), tmp_path / "x.demo"
@@ -109,8 +114,8 @@ def test_one_step_over_the_instruction_in_both_directions(tmp_path: Path) -> Non
     show = ("x/i $pc", "rr-when")
     out = session(
         program,
-        *(f"rr-replay {demo}", "break random", "reverse-continue", "delete", *["stepi"] * 4),
-        *("stepi", *show, "stepi", *show, "reverse-stepi", *show, "stepi", *show, "x/3i random", "disassemble random"),
+        *(f"rr-replay {demo}", "break random", "reverse-continue", "delete", TO_THE_INSTRUCTION),
+        *(*show, "stepi", *show, "reverse-stepi", *show, "stepi", *show, "x/3i random", "disassemble random"),
     )
     steps = re.findall(r"^=> 0x\w+ <(?:__)?random(?:\+(\d+))?>:\t(.*)", out, re.MULTILINE)
     assert len(steps) == 4, out
