@@ -14,6 +14,7 @@
 #include "../core/page.h"
 #include "../core/raw.h"
 #include "../log/log.h"
+#include "../log/turn.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "frame.h"
@@ -162,6 +163,8 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 	int sig = self->held;
 	struct gr_siginfo info = self->held_info;
 	bool blocked = during & GR_BIT(sig);
+	if (gr_mode == GR_MODE_RECORD && !gr_turn_on) // where threads take turns, the timer also looks at who computes
+		gr_tick_arm(self, 0, 0); // it would end the next call that waits, without a reason the program knows
 	__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
 	struct gr_sigact act = {0};
 	gr_sigact_lock();
