@@ -432,7 +432,7 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 	gr_preempt_forget(at);
 	end_wait(at);
 	if (!gr_context_is_program(self, at) || !gr_loop_look(self, at, &data.state)) {
-		gr_tick_arm(self, GR_TICK_LOOK, 0);
+		gr_tick_look(self);
 		return;
 	}
 	int sig = self->held;

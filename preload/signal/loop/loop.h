@@ -71,6 +71,9 @@ extern uint64_t gr_state_stack_top;
 bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret);
 void gr_loop_forget(struct gr_thread *self);
 
+// What the program had of the thread's time since the first look.
+uint64_t gr_loop_computed(struct gr_thread *self);
+
 // The thread's own time in ns: how fast it is does not depend on what else the machine does.
 uint64_t gr_loop_time(void);
 
@@ -101,11 +104,14 @@ void gr_origin_drop(void);
 
 // ---------------------------------------------------------------- tick.c: a timer whose signal is SIGTRAP, which is never blocked
 #define GR_TICK_PATIENCE 20000000 // ns without an operation before a signal is delivered elsewhere
-#define GR_TICK_LOOK 1000000      // ns between two looks at a thread without operations
+#define GR_TICK_LOOK 1000000      // ns between two looks at a thread without operations, on average
 #define GR_TICK_KICK 50000        // ns until a call is looked at that was issued with a signal held
 #define GR_TICK_KICK_AGAIN 500000
 
 // In `first` ns and then every `again`; 0 stops it. False if there is no timer to be had.
 bool gr_tick_arm(struct gr_thread *self, uint64_t first, uint64_t again);
+// In GR_TICK_LOOK, more or less. INVARIANT(uneven-looks): in even ones an inner loop that begins again and again would seem to rise
+// or to fall, as a wheel does in a film.
+void gr_tick_look(struct gr_thread *self);
 bool gr_tick_is(const struct gr_thread *self, const siginfo_t *info);
 void gr_tick_delete(struct gr_thread *self);

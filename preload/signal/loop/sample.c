@@ -20,13 +20,14 @@
 #define UNSTEADY 8        // times that the fastest step of a pilot may be faster than its slowest
 #define CHANGED 64        // pages that are looked at
 #define OWN_STACK 2       // of these: where the thread's stack pointer is, and the next
+#define STEPS 3           // looks in which a pilot moved that rests in the others
 #define RESTS 3           // looks in which a word did not move that rests
 #define LOOK_RAN 200000   // ns that a thread ran between two looks: with the machine busy, less than passed
 
 // One word over all looks. The rates are steps in 1024 ns.
 struct word {
-	uint64_t was, step, slowest, fastest; // steps in its direction alone
-	uint8_t rises, falls; // in how many looks
+	uint64_t was, slowest, slow, fastest; // steps in its direction alone; the second slowest is slow
+	uint8_t rises, falls, backs; // in how many looks; a step back is one against those before, or a very long one
 	bool moved;
 	uint8_t rests; // looks since then
 };
@@ -37,7 +38,8 @@ struct scratch {
 	uint64_t page[CHANGED];
 	struct word word[CHANGED][WORDS];
 	uint64_t ran; // the thread's time at the end of the newest look
-	uint64_t highest; // of the stack pointers seen
+	uint64_t computed; // its time between looks
+	uint64_t highest;  // of the stack pointers seen
 	uint64_t hash[]; // of each page, in the order of the ranges
 };
 
@@ -55,7 +57,7 @@ static struct scratch *scratch_of(struct gr_thread *self)
 // ---------------------------------------------------------------- words
 static struct word word_of(uint64_t value)
 {
-	return (struct word){.was = value, .slowest = ~0ULL};
+	return (struct word){.was = value, .slowest = ~0ULL, .slow = ~0ULL};
 }
 
 // Noise wraps around. One that goes back seldom is that of an inner loop, which begins again.
@@ -66,51 +68,56 @@ static void compare(struct word *w, uint64_t now, uint64_t ran)
 	uint64_t rate = (uint64_t)(((__uint128_t)size << 20) / (ran ? ran : 1));
 	bool back = step < 0 ? w->rises > w->falls : w->falls > w->rises;
 	w->moved |= step != 0;
+	w->backs += step && (back || size >= LONGEST_STEP);
 	w->rests = step ? 0 : w->rests + (w->rests < RESTS);
 	w->was = now;
 	w->rises += step > 0 && (size < LONGEST_STEP || back);
 	w->falls += step < 0 && (size < LONGEST_STEP || back);
 	if (back || !step)
 		return;
-	w->step = size;
+	w->slow = rate < w->slowest ? w->slowest : rate < w->slow ? rate : w->slow;
 	w->slowest = rate < w->slowest ? rate : w->slowest;
 	w->fastest = rate > w->fastest ? rate : w->fastest;
 }
 
-// 3: it only rises or only falls, and steadily, as what counts does; 2: it only rises or falls; 1: nearly so, and steadily; 0: it is no
-// pilot.
+// 4: it only rises or only falls, and steadily, as what counts does; 3: it only rises or falls; 2: the same, but it rests now and then,
+// or begins again once; 1: nearly so, and steadily; 0: it is no pilot. One look may be too slow: a virtual machine that stands still
+// counts that as the thread's time.
 static unsigned quality(const struct word *w, uint32_t looks)
 {
 	uint32_t most = w->rises > w->falls ? w->rises : w->falls;
-	bool steady = w->fastest / UNSTEADY <= w->slowest;
+	bool steady = w->fastest / UNSTEADY <= w->slow;
 	if (most == looks)
-		return steady ? 3 : 2;
+		return steady ? 4 : 3;
+	if ((!w->backs && most >= STEPS) || (w->backs == 1 && most == looks - 1))
+		return 2;
 	return steady && most >= looks - looks / 3;
 }
 
-// The fastest of the best, so that the distance is known finely.
-static void consider(const struct word *w, uint64_t pilot, uint32_t looks, struct gr_state *ret, uint64_t best[2])
+// Of the best the one that is the fastest by `margin`, so that the distance is known finely.
+static void consider(const struct word *w, uint64_t pilot, uint32_t looks, uint64_t margin, struct gr_state *ret, uint64_t best[2])
 {
 	unsigned good = quality(w, looks);
-	if (good < best[1] || !good || (good == best[1] && w->step <= best[0]))
+	if (good < best[1] || !good || (good == best[1] && w->fastest / margin <= best[0]))
 		return;
-	best[0] = w->step;
+	best[0] = w->fastest;
 	best[1] = good;
 	ret->pilot = pilot;
 	ret->pilot_value = w->was;
 	ret->falls = w->falls > w->rises;
 }
 
+// A register that holds a copy of a word holds something else in another part of the loop: the word is the better pilot.
 static void choose(const struct scratch *s, struct gr_state *ret)
 {
 	uint64_t best[2] = {0, 0};
 	uint32_t looks = s->looks - 2; // in which words were compared
-	for (uint64_t i = 1; i <= GR_STATE_PILOTS; i++)
-		if (i != REG_RSP + 1)
-			consider(&s->registers[i - 1], i, looks, ret, best);
 	for (uint32_t i = 0; i < s->changed; i++)
 		for (uint32_t w = 0; w < WORDS; w++)
-			consider(&s->word[i][w], s->page[i] + 8 * w, looks, ret, best);
+			consider(&s->word[i][w], s->page[i] + 8 * w, looks, 1, ret, best);
+	for (uint64_t i = 1; i <= GR_STATE_PILOTS; i++)
+		if (i != REG_RSP + 1)
+			consider(&s->registers[i - 1], i, looks, 2, ret, best);
 }
 
 // ---------------------------------------------------------------- pages
@@ -235,6 +242,7 @@ bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr
 	default:
 		later_look(s, at, time - s->ran);
 	}
+	s->computed = s->looks ? s->computed + time - s->ran : 0;
 	s->highest = s->looks++ && s->highest > at->greg[REG_RSP] ? s->highest : at->greg[REG_RSP];
 	s->ran = gr_loop_time();
 	if (s->looks < LOOKS || is_repeating(at->greg[REG_RIP]))
@@ -246,6 +254,11 @@ bool gr_loop_look(struct gr_thread *self, const struct gr_context *at, struct gr
 		ret->partial |= GR_STATE_WHOLE;
 	gr_state_take(self, at, ret);
 	return true;
+}
+
+uint64_t gr_loop_computed(struct gr_thread *self)
+{
+	return self->scratch ? scratch_of(self)->computed : 0;
 }
 
 void gr_loop_forget(struct gr_thread *self)

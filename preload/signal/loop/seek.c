@@ -203,7 +203,7 @@ static uint64_t distance(uint64_t value)
 static bool comes_again(void)
 {
 	uint64_t spent = gr_loop_time() - seek.began;
-	if (seek.state.least && spent < seek.state.least / 10 * 7)
+	if (seek.state.least && spent < seek.state.least / 2)
 		return seek.wraps = true;
 	return seek.wraps && seek.state.most && spent < seek.state.most / 2 * 3 + 300000000;
 }
@@ -249,7 +249,8 @@ static void measure(uint64_t step, uint64_t took)
 	seek.claim = pace;
 	if (!likely)
 		return;
-	seek.pace -= seek.pace / 4;
+	if (took >= FIRST_TICK) // a short one does not tell that it became slower
+		seek.pace -= seek.pace / 4;
 	seek.pace = pace > seek.pace ? pace : seek.pace ? seek.pace : 1;
 }
 

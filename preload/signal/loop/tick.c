@@ -6,6 +6,7 @@
 
 #include <time.h>
 
+#include "../../core/nolibc.h"
 #include "../../core/raw.h"
 
 #define NANO 1000000000ULL
@@ -31,6 +32,11 @@ bool gr_tick_arm(struct gr_thread *self, uint64_t first, uint64_t again)
 	if (!self->timer && !create(self))
 		return false;
 	return GR_RAW(SYS_timer_settime, self->timer - 1, 0, &when, 0) == 0;
+}
+
+void gr_tick_look(struct gr_thread *self)
+{
+	gr_tick_arm(self, GR_TICK_LOOK / 2 + gr_hash_word(GR_HASH_SEED, __builtin_ia32_rdtsc()) % GR_TICK_LOOK, 0);
 }
 
 bool gr_tick_is(const struct gr_thread *self, const siginfo_t *info)

@@ -83,7 +83,6 @@ static void prove(struct gr_thread *self, struct gr_context *at)
 	if (self->proved_ops == self->pub.ops + 1)
 		return; // tried, since its last operation
 	self->proved_ops = self->pub.ops + 1;
-	self->proved_time = gr_loop_time();
 	proving = self;
 	stepped = at->greg[REG_RIP];
 	go_on(self, at, gr_spin_begin(self, at), NULL);
@@ -99,18 +98,18 @@ static void find_place(struct gr_thread *self, struct gr_context *at)
 	if (self->placed_ops != self->pub.ops + 1) // a signal's looks came in between
 		begin_place(self, at);
 	if (!gr_loop_look(self, at, &state)) {
-		gr_tick_arm(self, GR_TICK_LOOK, 0);
+		gr_tick_look(self);
 		return;
 	}
 	state.most = gr_loop_time();
-	state.least = state.most - self->proved_time;
+	state.least = gr_loop_computed(self);
 	give_way(self, at, &state, GR_PREEMPT_LOOP);
 }
 
 static void be_asked(struct gr_thread *self, struct gr_context *at, enum gr_ask ask)
 {
 	if (!gr_context_is_program(self, at)) {
-		gr_tick_arm(self, GR_TICK_LOOK, 0); // it comes to an operation, or back
+		gr_tick_look(self); // it comes to an operation, or back
 		return;
 	}
 	if (ask == GR_ASK_PROOF || self->proved_ops != self->pub.ops + 1)
