@@ -42,3 +42,15 @@ static inline long gr_tid(void)
 {
 	return GR_RAW(SYS_gettid);
 }
+
+// A word that one thread holds for some dozens of instructions, never across an operation; others yield.
+static inline void gr_latch(uint32_t *held)
+{
+	while (__atomic_exchange_n(held, 1, __ATOMIC_ACQUIRE))
+		GR_RAW(SYS_sched_yield);
+}
+
+static inline void gr_unlatch(uint32_t *held)
+{
+	__atomic_store_n(held, 0, __ATOMIC_RELEASE);
+}

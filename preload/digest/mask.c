@@ -11,6 +11,7 @@
 #include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/panic.h"
+#include "../core/raw.h"
 #include "../heap/stack.h"
 #include "digest.h"
 
@@ -97,8 +98,7 @@ void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 	// may wait, but where one thread at a time runs (every order but `parallel`).
 	if (!gr_digest_on() && gr_ctl->knob[GR_KNOB_order] == 0 && kind == MUTEX && (op == GR_OP_MUTEX_STATE || is_simple(object)))
 		return;
-	while (__atomic_exchange_n(&primitives_lock, 1, __ATOMIC_ACQUIRE))
-		__builtin_ia32_pause();
+	gr_latch(&primitives_lock);
 	uint32_t i = position(object);
 	bool known = i < primitives_count && primitives[i].addr == object;
 	bool full = primitives_count >= most;
@@ -112,7 +112,7 @@ void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 	}
 	if (known || !full)
 		__atomic_store_n(place, word, __ATOMIC_RELAXED);
-	__atomic_store_n(&primitives_lock, 0, __ATOMIC_RELEASE);
+	gr_unlatch(&primitives_lock);
 	if (!known && full && gr_digest_on())
 		gr_panic(self, GR_PANIC_REFUSED, "digests of a program with more than %u locks\n"
 			 "record without --digest", PRIMITIVES, 0);

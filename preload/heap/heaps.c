@@ -9,12 +9,11 @@
 #include "../core/raw.h"
 #include "../core/thread.h"
 #include "heap.h"
-#include "lock.h"
 
 #define SHARED (GR_HEAPS - 1) // of those who have none: before the constructor, and where the engine is off
 #define TABLE (GR_HEAP_REGION / GR_PAGE * sizeof(struct gr_page))
 
-static struct gr_lock shared_lock, list_lock;
+static uint32_t shared_lock, list_lock;
 static enum { NEVER_MADE, TAKEN, LEFT } state[GR_HEAPS];
 
 // The heap itself stands behind its region's table of pages.
@@ -43,19 +42,19 @@ struct gr_heap *gr_heap_enter(bool *ret_shared)
 	*ret_shared = false;
 	if (__builtin_expect(self && self->heap, 1))
 		return self->heap;
-	gr_lock(&shared_lock);
+	gr_latch(&shared_lock);
 	if (!shared)
 		shared = make(SHARED);
 	*ret_shared = true;
 	if (!shared)
-		gr_unlock(&shared_lock);
+		gr_unlatch(&shared_lock);
 	return shared;
 }
 
 void gr_heap_leave(bool shared)
 {
 	if (__builtin_expect(shared, 0))
-		gr_unlock(&shared_lock);
+		gr_unlatch(&shared_lock);
 }
 
 // INVARIANT(heap-after-exit): a heap is listed behind the last operation of the thread that left it and taken in front of
@@ -63,7 +62,7 @@ void gr_heap_leave(bool shared)
 struct gr_heap *gr_heap_take(int number)
 {
 	struct gr_heap *heap = NULL;
-	gr_lock(&list_lock);
+	gr_latch(&list_lock);
 	for (int i = 0; number < 0 && i < SHARED; i++)
 		if (state[i] != TAKEN) // heaps are made in the order of their numbers, so one that was left comes first
 			number = i;
@@ -71,15 +70,15 @@ struct gr_heap *gr_heap_take(int number)
 		heap = state[number] == LEFT ? heap_at(number) : make(number);
 	if (heap)
 		state[number] = TAKEN;
-	gr_unlock(&list_lock);
+	gr_unlatch(&list_lock);
 	return heap;
 }
 
 void gr_heap_give(struct gr_heap *heap)
 {
-	gr_lock(&list_lock);
+	gr_latch(&list_lock);
 	state[heap->number] = LEFT;
-	gr_unlock(&list_lock);
+	gr_unlatch(&list_lock);
 }
 
 void gr_heap_ranges(uint64_t from, uint64_t to, void (*each)(void *arg, uint64_t from, uint64_t to), void *arg)

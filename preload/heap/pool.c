@@ -5,15 +5,15 @@
 #include "pool.h"
 
 #include "../core/page.h"
+#include "../core/raw.h"
 #include "../core/thread.h"
-#include "lock.h"
 
 // A batch of blocks: the first block's second word leads to the next batch.
 struct batch { struct gr_block *next; struct batch *below; };
 
 static struct batch *batches[GR_CLASSES];
 static struct gr_free runs[GR_BINS];
-static struct gr_lock lock;
+static uint32_t lock;
 
 static void get_pages(struct gr_exchange *exchange)
 {
@@ -42,12 +42,12 @@ static void put_pages(struct gr_exchange *exchange)
 
 void gr_pool_lock(void)
 {
-	gr_lock(&lock);
+	gr_latch(&lock);
 }
 
 void gr_pool_unlock(void)
 {
-	gr_unlock(&lock);
+	gr_unlatch(&lock);
 }
 
 void gr_pool_exchange(struct gr_exchange *exchange)

@@ -36,17 +36,6 @@ void gr_stack_init(uint64_t tid_offset)
 	tid_at = tid_offset;
 }
 
-static void lock(void)
-{
-	while (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE))
-		GR_RAW(SYS_sched_yield);
-}
-
-static void unlock(void)
-{
-	__atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
-}
-
 // INVARIANT(no-stack-before-death): the kernel clears the id in the descriptor when the thread will not touch its stack
 // any more. Somebody who joins has waited for that.
 static bool is_free(const struct stack *s)
@@ -84,7 +73,7 @@ static struct stack *fresh(uint64_t where, uint64_t size, uint64_t guard)
 uint64_t gr_stack_take(uint64_t where, uint64_t size, uint64_t guard, bool detached)
 {
 	struct stack *s = NULL;
-	lock();
+	gr_latch(&locked);
 	if (where) {
 		s = find(where);
 		if (s && (s->base != where || s->size != size || s->guard != guard))
@@ -102,37 +91,37 @@ uint64_t gr_stack_take(uint64_t where, uint64_t size, uint64_t guard, bool detac
 		s->state = MAKING;
 		s->detached = detached;
 	}
-	unlock();
+	gr_unlatch(&locked);
 	return s ? s->base : 0;
 }
 
 void gr_stack_born(uint64_t descriptor)
 {
-	lock();
+	gr_latch(&locked);
 	struct stack *s = find(descriptor);
 	if (s) {
 		s->descriptor = descriptor;
 		s->state = ALIVE;
 	}
-	unlock();
+	gr_unlatch(&locked);
 }
 
 void gr_stack_detached(uint64_t descriptor)
 {
-	lock();
+	gr_latch(&locked);
 	struct stack *s = find(descriptor);
 	if (s)
 		s->detached = true;
-	unlock();
+	gr_unlatch(&locked);
 }
 
 void gr_stack_back(uint64_t address)
 {
-	lock();
+	gr_latch(&locked);
 	struct stack *s = find(address);
 	if (s)
 		s->state = IDLE;
-	unlock();
+	gr_unlatch(&locked);
 }
 
 // Whoever is about to join may do so before the kernel has forgotten the thread, so what counts is that it has left the engine.
@@ -150,16 +139,16 @@ uint64_t gr_stack_dead(uint64_t address)
 {
 	if (address < GR_STACKS_ADDR || address >= GR_STACKS_END)
 		return 0;
-	lock();
+	gr_latch(&locked);
 	const struct stack *s = find(address);
 	uint64_t end = s && address < s->descriptor && is_dead(s) ? s->descriptor : 0;
-	unlock();
+	gr_unlatch(&locked);
 	return end;
 }
 
 bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end)
 {
-	lock();
+	gr_latch(&locked);
 	while (*at < used && !is_dead(&table[*at]))
 		++*at;
 	bool found = *at < used;
@@ -168,6 +157,6 @@ bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end)
 		*end = *start + table[*at].size;
 		++*at;
 	}
-	unlock();
+	gr_unlatch(&locked);
 	return found;
 }

@@ -68,14 +68,13 @@ static uint64_t lock(void)
 {
 	uint64_t most = ~GR_SIGNALS_KEPT, before = 0;
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &most, &before, 8);
-	while (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE))
-		GR_RAW(SYS_sched_yield);
+	gr_latch(&locked);
 	return before;
 }
 
 static void unlock(uint64_t before)
 {
-	__atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
+	gr_unlatch(&locked);
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
 }
 

@@ -22,13 +22,12 @@ uint64_t gr_sigact_handled;
 // No handler of the engine takes the lock in a thread that holds it: they do so only in the program's code.
 void gr_sigact_lock(void)
 {
-	while (__atomic_exchange_n(&locked, 1, __ATOMIC_ACQUIRE))
-		GR_RAW(SYS_sched_yield);
+	gr_latch(&locked);
 }
 
 void gr_sigact_unlock(void)
 {
-	__atomic_store_n(&locked, 0, __ATOMIC_RELEASE);
+	gr_unlatch(&locked);
 }
 
 static bool is_engines(int sig)

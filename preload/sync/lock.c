@@ -30,8 +30,7 @@ static uint32_t taken[WORDS];
 static uint32_t *lock(uint64_t word)
 {
 	uint32_t *mine = &taken[gr_hash_word(GR_HASH_SEED, word) % WORDS];
-	while (__atomic_exchange_n(mine, 1, __ATOMIC_ACQUIRE))
-		GR_RAW(SYS_sched_yield);
+	gr_latch(mine);
 	return mine;
 }
 
@@ -41,7 +40,7 @@ static void record(struct gr_thread *self, const struct gr_lock *site, struct gr
 	struct gr_event ev = {.kind = GR_OP_LIBRARY_LOCK, .object = word, .result = *(volatile uint32_t *)word};
 	gr_log(self, &ev);
 	gr_lock_perform(site, regs, word);
-	__atomic_store_n(mine, 0, __ATOMIC_RELEASE);
+	gr_unlatch(mine);
 }
 
 static void replay(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)

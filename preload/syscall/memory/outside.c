@@ -40,20 +40,8 @@ struct watch {
 
 static struct watch watches[WATCHED];
 static uint32_t count;
-static uint32_t held;
+static uint32_t held; // for as long as it takes to read what is compared
 static bool crowded;
-
-// Held for as long as it takes to read what is compared.
-static void lock(void)
-{
-	while (__atomic_exchange_n(&held, 1, __ATOMIC_ACQUIRE))
-		GR_RAW(SYS_sched_yield);
-}
-
-static void unlock(void)
-{
-	__atomic_store_n(&held, 0, __ATOMIC_RELEASE);
-}
 
 static uint64_t now(void)
 {
@@ -153,21 +141,21 @@ void gr_outside_mapped(const struct gr_call *call, uint32_t key, bool may_write)
 	long n = GR_RAW(SYS_readlink, link, w.path, PATH - 1);
 	w.path[n > 0 && n < PATH - 1 ? n : 0] = 0;
 	struct gr_peer peer;
-	lock();
+	gr_latch(&held);
 	if (is_suspicious(fd, may_write, in_memory && !st.st_nlink) && is_found(&w, &peer))
 		refuse(call, &w, &peer);
-	unlock();
+	gr_unlatch(&held);
 	w.bytes = size > offset ? (size - offset < call->arg[1] ? size - offset : call->arg[1]) : 0;
 	w.compared = !may_write && w.bytes <= COMPARED && (in_memory || call->action == GR_ACT_RECORD);
 	w.sum = w.compared ? sum_of(w.addr, w.bytes) : 0;
-	lock();
+	gr_latch(&held);
 	if (count < WATCHED) {
 		watches[count++] = w;
 	} else if (!crowded) {
 		crowded = true;
 		gr_notice("more than 256 files were mapped to be shared at a time: changes by others were not looked for in all of them");
 	}
-	unlock();
+	gr_unlatch(&held);
 }
 
 // ---------------------------------------------------------------- the program's own changes
@@ -175,10 +163,10 @@ void gr_outside_own_file(uint32_t key)
 {
 	if (!count || !key)
 		return;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++)
 		watches[i].own |= watches[i].key == key;
-	unlock();
+	gr_unlatch(&held);
 }
 
 static bool meets(const struct watch *w, uint64_t addr, uint64_t len)
@@ -190,11 +178,11 @@ void gr_outside_own_range(uint64_t addr, uint64_t len)
 {
 	if (!count)
 		return;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++)
 		if (meets(&watches[i], addr, len))
 			watches[i].own = watches[i].writable = true;
-	unlock();
+	gr_unlatch(&held);
 }
 
 // ---------------------------------------------------------------- at its end
@@ -245,7 +233,7 @@ void gr_outside_leaves(uint64_t addr, uint64_t len)
 {
 	if (!count)
 		return;
-	lock();
+	gr_latch(&held);
 	uint32_t kept = 0;
 	for (uint32_t i = 0; i < count; i++) {
 		struct watch *w = &watches[i];
@@ -259,18 +247,18 @@ void gr_outside_leaves(uint64_t addr, uint64_t len)
 		kept++;
 	}
 	count = kept;
-	unlock();
+	gr_unlatch(&held);
 }
 
 void gr_outside_moved(uint64_t from, uint64_t old_len, uint64_t to)
 {
 	if (!count)
 		return;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++)
 		if (meets(&watches[i], from, old_len) && watches[i].addr >= from)
 			watches[i].addr = to + (watches[i].addr - from);
-	unlock();
+	gr_unlatch(&held);
 }
 
 void gr_outside_end(void)

@@ -22,19 +22,7 @@ struct view { uint64_t addr, len, offset; uint32_t key; bool shared, writable, d
 
 static struct view views[VIEWS];
 static uint32_t count;
-static uint32_t held;
-
-// Held for a few hundred instructions, none of which waits.
-static void lock(void)
-{
-	while (__atomic_exchange_n(&held, 1, __ATOMIC_ACQUIRE))
-		GR_RAW(SYS_sched_yield);
-}
-
-static void unlock(void)
-{
-	__atomic_store_n(&held, 0, __ATOMIC_RELEASE);
-}
+static uint32_t held; // for a few hundred instructions, none of which waits
 
 static void append(struct view view)
 {
@@ -81,22 +69,22 @@ static void forget(uint64_t addr, uint64_t end)
 
 void gr_view_add(uint64_t addr, uint64_t len, uint32_t key, uint64_t offset, bool shared, bool may_write)
 {
-	lock();
+	gr_latch(&held);
 	forget(addr, addr + len);
 	append((struct view){addr, len, offset, key, shared, may_write, false});
-	unlock();
+	gr_unlatch(&held);
 }
 
 void gr_view_forget(uint64_t addr, uint64_t len)
 {
-	lock();
+	gr_latch(&held);
 	forget(addr, addr + len);
-	unlock();
+	gr_unlatch(&held);
 }
 
 void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_len)
 {
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0, n = count; i < n; i++) {
 		if (!meets(&views[i], from, from + old_len))
 			continue;
@@ -106,38 +94,38 @@ void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_le
 		append(moved);
 	}
 	forget(0, 0); // drops the empty ones
-	unlock();
+	gr_unlatch(&held);
 }
 
 void gr_view_dont_fork(uint64_t addr, uint64_t len, bool dont)
 {
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0, n = count; i < n; i++)
 		if (meets(&views[i], addr, addr + len)) {
 			struct view inside = cut(i, addr, addr + len);
 			inside.dont_fork = dont;
 			append(inside);
 		}
-	unlock();
+	gr_unlatch(&held);
 }
 
 bool gr_view_any(uint64_t addr, uint64_t len)
 {
 	bool found = false;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count && !found; i++)
 		found = meets(&views[i], addr, addr + len);
-	unlock();
+	gr_unlatch(&held);
 	return found;
 }
 
 bool gr_view_shared_writable(void)
 {
 	bool found = false;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count && !found; i++)
 		found = views[i].len && views[i].shared && views[i].writable && !views[i].dont_fork;
-	unlock();
+	gr_unlatch(&held);
 	return found;
 }
 
@@ -154,7 +142,7 @@ static bool doubled(const struct view *v)
 bool gr_view_protect(uint64_t addr, uint64_t len, bool *alias)
 {
 	bool found = false;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0, n = count; i < n; i++)
 		if (meets(&views[i], addr, addr + len) && views[i].shared && !views[i].writable) {
 			struct view inside = cut(i, addr, addr + len);
@@ -163,17 +151,17 @@ bool gr_view_protect(uint64_t addr, uint64_t len, bool *alias)
 			append(inside);
 		}
 	forget(0, 0);
-	unlock();
+	gr_unlatch(&held);
 	return found;
 }
 
 bool gr_view_alias(uint32_t key, bool shared, bool may_write)
 {
 	bool found = false;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count && !found; i++)
 		found = views[i].len && key && views[i].key == key && views[i].shared && shared && (views[i].writable || may_write);
-	unlock();
+	gr_unlatch(&held);
 	return found;
 }
 
@@ -197,7 +185,7 @@ static void changed(uint32_t key, uint64_t offset, uint64_t len, bool zeroed, st
 	if (!key)
 		return;
 	gr_outside_own_file(key);
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct view *v = &views[i];
 		uint64_t end = offset + len < offset ? ~0ULL : offset + len;
@@ -210,12 +198,12 @@ static void changed(uint32_t key, uint64_t offset, uint64_t len, bool zeroed, st
 		else
 			copy_out(v->addr + (from - v->offset), to - from, stores);
 	}
-	unlock();
+	gr_unlatch(&held);
 }
 
 void gr_view_contents(uint64_t addr, uint64_t len, struct gr_stores *stores)
 {
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++) {
 		const struct view *v = &views[i];
 		uint64_t from = addr > v->addr ? addr : v->addr;
@@ -223,7 +211,7 @@ void gr_view_contents(uint64_t addr, uint64_t len, struct gr_stores *stores)
 		if (from < to)
 			copy_out(from, to - from, stores);
 	}
-	unlock();
+	gr_unlatch(&held);
 }
 
 // Is anything of this file mapped?
@@ -232,10 +220,10 @@ static bool is_shown(uint32_t key)
 	bool found = false;
 	if (!key)
 		return false;
-	lock();
+	gr_latch(&held);
 	for (uint32_t i = 0; i < count && !found; i++)
 		found = views[i].key == key;
-	unlock();
+	gr_unlatch(&held);
 	return found;
 }
 
