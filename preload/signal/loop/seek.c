@@ -202,7 +202,7 @@ static uint64_t distance(uint64_t value)
 // the moment, and when it is too late; in between, one that was seen to begin again may do so once more.
 static bool comes_again(void)
 {
-	uint64_t spent = gr_loop_time() - seek.began;
+	uint64_t spent = (seek.fd ? seek.opened : gr_loop_time()) - seek.began; // a breakpoint's time is its own
 	if (seek.state.least && spent < seek.state.least / 2)
 		return seek.wraps = true;
 	return seek.wraps && seek.state.most && spent < seek.state.most / 2 * 3 + 300000000;
