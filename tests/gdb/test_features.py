@@ -82,7 +82,8 @@ def test_threads_and_their_own_variables(tmp_path: Path) -> None:
     )
     own = numbers(out)
     assert own[0] in range(4) and own[-2:] == [own[0], own[0]], out
-    assert out.count("start_thread") >= 1 and re.search(r"^exe = '.*scenes'$", out, re.MULTILINE), out
+    assert re.search(r"^#\d+ .* in count \(arg=", out, re.MULTILINE), out
+    assert re.search(r"^exe = '.*scenes'$", out, re.MULTILINE), out
     assert re.search(r"^\* 1 +Thread .*\n(?!  \d)", out, re.MULTILINE), "at the start there is one thread"
 
 
