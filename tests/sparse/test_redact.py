@@ -76,7 +76,7 @@ def test_standard_input_by_its_number(choice: tuple[str, str], tmp_path: Path) -
 
 
 def test_standard_input_has_the_class_of_what_it_is(tmp_path: Path) -> None:
-    _, demo = recorded(tmp_path, "import os; os.read(0, 999)", stdin=TEXT)
+    _, demo = recorded(tmp_path, "import os, time; time.time(); os.read(0, 999)", stdin=TEXT)
     gdbrr("redact", demo, "--class", "pipe", "-o", tmp_path / "y.demo").expect(0)
     assert not holds(tmp_path / "y.demo")
     gdbrr("redact", demo, "--class", "time", "-o", tmp_path / "z.demo").expect(0)
