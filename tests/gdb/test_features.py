@@ -76,7 +76,7 @@ def test_threads_and_their_own_variables(tmp_path: Path) -> None:
     out = played(
         "threads",
         tmp_path,
-        *("break here if value == 12", "rr-goto start", "continue", "print mine", "thread apply all -q print mine"),
+        *("break here if value >= 12", "rr-goto start", "continue", "print mine", "thread apply all -q print mine"),
         *("thread apply all -q backtrace -3", "print $_thread", "print $_gthread", "info proc", "reverse-finish"),
         *("print mine", "frame function count", "print mine", "delete", "rr-goto 0", "info threads"),
     )
