@@ -29,6 +29,8 @@ from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_STOP, SIGNAL_SYS, Stop
 _FEATURES = b"qSupported:swbreak+;hwbreak+;vContSupported+;xmlRegisters=i386"
 _QUIET_TIMEOUT = 20.0
 """Seconds for an answer that needs no program to run."""
+_LOST = b"E.No unwaited-for children left."
+"""Of a process whose main thread ends it while others are there: gdbserver 12 may miss how it ended."""
 
 
 @dataclass
@@ -125,6 +127,10 @@ class Upstream:
                     self._late = False
                     self._write(frame(self._resumed))
                     continue
+                if event.kind is Kind.PACKET and event.payload == _LOST:
+                    self.running = False
+                    self._gone = True  # it still lists a process that is no more
+                    return Stop(ended=b"X09")
                 if event.kind is Kind.PACKET and event.payload[:1] == b"E":
                     self.running = False
                     raise GdbrrError(f"gdbserver could not resume: {event.payload.decode('ascii', 'replace')}")
