@@ -28,6 +28,8 @@ extern const char gr_wait_done[] __attribute__((visibility("hidden")));
 // the engine's own timer; SIGSEGV and SIGBUS end a copy from or to the program (core/copy.h).
 #define GR_SIGNALS_KEPT (GR_BIT(SIGSEGV) | GR_BIT(SIGBUS) | GR_BIT(SIGSYS) | GR_BIT(SIGTRAP))
 
+#define GR_TRAP_PERF 6 // si_code of a SIGTRAP; glibc before 2.36 has no name for it
+
 void gr_restorer(void);                                  // sa_restorer of the engine's handlers
 _Noreturn void gr_sigreturn(uint64_t rsp);               // ends the program's handler whose frame is at rsp
 

@@ -198,8 +198,8 @@ uint32_t gr_holder(uint64_t object)
 {
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		const struct gr_thread *t = gr_thread_block(i);
-		if (t->pub.state == GR_T_FREE && t->pub.tid == 0)
-			break; // blocks are taken in order
+		if (gr_thread_untouched(t))
+			break;
 		if (__atomic_load_n(&t->holds.object[object / 8 % GR_HOLDS], __ATOMIC_RELAXED) == object)
 			return t->pub.index + 1;
 	}

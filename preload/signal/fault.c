@@ -111,7 +111,7 @@ static void fault(int sig, siginfo_t *info, void *context)
 void gr_signal_foreign(int sig, siginfo_t *info, void *context)
 {
 	struct gr_thread *self = gr_self;
-	bool search = sig == SIGTRAP && (info->si_code == SI_TIMER || info->si_code == 6 || // TRAP_PERF
+	bool search = sig == SIGTRAP && (info->si_code == SI_TIMER || info->si_code == GR_TRAP_PERF ||
 					 gr_loop_is_trap(info, context));
 	if (self && search && gr_mode == GR_MODE_REPLAY)
 		gr_signal_look(self, info, context);

@@ -24,7 +24,6 @@
 
 #define EFLAGS_TF 0x100
 #define EFLAGS_RF 0x10000
-#define GR_TRAP_PERF 6  // glibc before 2.36 has no name for it
 #define PERF_FD_MIN 900 // out of the way of the program's numbers
 
 void (*gr_points_foreign)(int sig, siginfo_t *info, void *context);

@@ -36,7 +36,6 @@
 #define MANY_ATTEMPTS 12
 #define MANY_PASSES 3000000
 #define MANY_LOOKS 2000   // passes with equal registers and other memory
-#define SIGTRAP_PERF 6
 #define SEEK_MARK 0x200   // sig_data of our breakpoint: watch/points.c hands it on
 #define PERF_FD_MIN 900
 #define EFLAGS_TF 0x100ULL
@@ -375,7 +374,7 @@ bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_cont
 	}
 	bool traps = gr_loop_is_trap(info, at);
 	at->greg[REG_RIP] -= traps;
-	bool perf = info->si_code == SIGTRAP_PERF && *(const uint64_t *)((const char *)info + 24) == SEEK_MARK;
+	bool perf = info->si_code == GR_TRAP_PERF && *(const uint64_t *)((const char *)info + 24) == SEEK_MARK;
 	if (!in_program || (!perf && !traps))
 		return false;
 	seek.told++;
