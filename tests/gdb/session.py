@@ -9,9 +9,16 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness import ROOT
-from harness.run import run
+from harness.run import gdbrr, run
 
 EPOCH_TICKS = 16
+
+
+def recorded(program: Path, place: Path) -> Path:
+    """Short epochs: threads are born on both sides of a checkpoint."""
+    demo = place / "x.demo"
+    gdbrr("record", "--set", f"epoch_ticks={EPOCH_TICKS}", "-o", demo, "--", program).expect(0)
+    return demo
 
 
 def session(program: Path, *commands: str) -> str:

@@ -12,7 +12,7 @@ from gdbrr.config import tables
 from harness import programs
 from harness.run import gdbrr
 
-from .session import whole
+from .session import recorded, whole
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 
@@ -22,9 +22,7 @@ BEGUN_ANEW = -512
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("caught") / "x.demo"
-    gdbrr("record", "--set", "epoch_ticks=16", "-o", path, "--", programs.build("calls_caught")).expect(0)
-    return path
+    return recorded(programs.build("calls_caught"), tmp_path_factory.mktemp("caught"))
 
 
 def played(demo: Path, *commands: str) -> str:

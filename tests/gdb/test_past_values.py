@@ -10,19 +10,15 @@ from pathlib import Path
 import pytest
 
 from harness import programs
-from harness.run import gdbrr
 
-from .session import whole
+from .session import recorded, whole
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("values") / "x.demo"
-    # Short epochs: threads are born on both sides of a checkpoint.
-    gdbrr("record", "--set", "epoch_ticks=16", "-o", path, "--", programs.build("past_values")).expect(0)
-    return path
+    return recorded(programs.build("past_values"), tmp_path_factory.mktemp("values"))
 
 
 def past(demo: Path, *commands: str) -> str:

@@ -6,6 +6,7 @@
 #endif
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,4 +62,17 @@ __attribute__((unused)) static void nap(void)
 {
 	struct timespec time = {0, 50000000};
 	nanosleep(&time, NULL);
+}
+
+// What each of so many threads has seen, which get their numbers.
+__attribute__((unused)) static void print_all(long threads, void *(*work)(void *))
+{
+	pthread_t thread[threads];
+	for (long i = 0; i < threads; i++)
+		pthread_create(&thread[i], NULL, work, (void *)i);
+	for (long i = 0; i < threads; i++) {
+		void *seen;
+		pthread_join(thread[i], &seen);
+		printf("%lx ", (unsigned long)seen);
+	}
 }

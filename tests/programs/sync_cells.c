@@ -1,10 +1,9 @@
 // Spinlocks, read-write locks, semaphores and signals to nobody, taken one after the other (for as many rounds as the argument
 // says): whoever was there before shows in a number that goes from object to object. Most take no event in a demo. Of one
 // kind there are more objects than the engine has cells for.
-#include <pthread.h>
 #include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
+
+#include "sync.h"
 
 #define THREADS 4
 #define COMMON 3
@@ -100,7 +99,6 @@ static void *work(void *arg)
 
 int main(int argc, char **argv)
 {
-	pthread_t thread[THREADS];
 	rounds = argc > 1 ? atoi(argv[1]) : rounds;
 	for (int i = 0; i < COMMON; i++) {
 		pthread_spin_init(&spun[i].lock, 0);
@@ -112,13 +110,7 @@ int main(int argc, char **argv)
 	sem_init(&empty, 0, ROOM);
 	sem_init(&in, 0, 1);
 	sem_init(&out, 0, 1);
-	for (long i = 0; i < THREADS; i++)
-		pthread_create(&thread[i], NULL, work, (void *)i);
-	for (int i = 0; i < THREADS; i++) {
-		void *seen;
-		pthread_join(thread[i], &seen);
-		printf("%lx ", (unsigned long)seen);
-	}
+	print_all(THREADS, work);
 	for (int i = 0; i < COMMON; i++)
 		printf("%lx %lx ", spun[i].number, shared[i].number);
 	printf("\n");

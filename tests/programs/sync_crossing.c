@@ -1,8 +1,6 @@
 // Readers and writers of one lock, close behind each other: writers come while the last reader leaves. What everybody has read
 // depends on the order.
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "sync.h"
 
 #define THREADS 4
 #define ROUNDS 30000
@@ -28,14 +26,7 @@ static void *work(void *arg)
 
 int main(void)
 {
-	pthread_t thread[THREADS];
-	for (long i = 0; i < THREADS; i++)
-		pthread_create(&thread[i], NULL, work, (void *)i);
-	for (int i = 0; i < THREADS; i++) {
-		void *seen;
-		pthread_join(thread[i], &seen);
-		printf("%lx ", (unsigned long)seen);
-	}
+	print_all(THREADS, work);
 	printf("%lx\n", number);
 	return 0;
 }

@@ -1,9 +1,8 @@
 // Many small sections under mutexes of two kinds, some of them common to all threads and some a thread's own, taken one
 // after the other (or for as many rounds as the argument says): whoever had one last shows in a number that goes from mutex to mutex. Most take no event in a demo.
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <unistd.h>
+
+#include "sync.h"
 
 #define THREADS 4
 #define COMMON 3
@@ -52,18 +51,11 @@ static void *work(void *arg)
 int main(int argc, char **argv)
 {
 	pthread_mutexattr_t recursive;
-	pthread_t thread[THREADS];
 	rounds = argc > 1 ? atoi(argv[1]) : rounds;
 	pthread_mutexattr_init(&recursive);
 	pthread_mutexattr_settype(&recursive, PTHREAD_MUTEX_RECURSIVE);
 	pthread_mutex_init(&twice, &recursive);
-	for (long i = 0; i < THREADS; i++)
-		pthread_create(&thread[i], NULL, work, (void *)i);
-	for (int i = 0; i < THREADS; i++) {
-		void *seen;
-		pthread_join(thread[i], &seen);
-		printf("%lx ", (unsigned long)seen);
-	}
+	print_all(THREADS, work);
 	for (int i = 0; i < COMMON; i++)
 		printf("%lx ", common[i].number);
 	printf("\n");
