@@ -48,7 +48,7 @@ LAUNCH := $(BUILD)/gdbrr-launch
 endif
 
 # ---------------------------------------------------------------- targets
-.PHONY: help build engine demo test lint wander identity model soak faults apps bench docs clean distclean
+.PHONY: help build engine demo test lint wander identity model matrix soak faults apps bench docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -76,12 +76,15 @@ identity: .venv/.setup-test build ## compare the state of 20 replays of each pro
 model: .venv/.setup-test build ## ask a timeline 10,000 random questions whose answers are known (half an hour)
 	@GDBRR_MODEL_OPERATIONS=10000 $(VENV) -m pytest -q -n $(JOBS) tests/timeline/test_model.py </dev/null
 
+matrix: .venv/.setup-test build ## replay every stretch of every test program twice and compare the states; 1 to 256 threads, a gigabyte (half an hour)
+	@GDBRR_MATRIX=all $(VENV) -m pytest -q -n $(JOBS) tests/timeline/state/test_matrix.py </dev/null
+
 soak: .venv/.setup-test build ## record 500 random programs, and 50 times each threaded one, in every order and under load (hours)
 	@GDBRR_SOAK_PROGRAMS=500 GDBRR_SOAK_RECORDINGS=50 $(VENV) -m pytest -q -n $$((2 * $(JOBS))) tests/soak </dev/null
 
 MINUTES ?= 60
-faults: .venv/.setup-test build ## kill, fill, slow and starve recordings, replays and sessions at random (MINUTES=60); build/faults says what was survived
-	@PYTHONPATH=tests:. $(VENV) -m faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) </dev/null
+faults: .venv/.setup-test build ## kill, fill, slow and starve recordings, replays and sessions at random (MINUTES=60); build/faults says what was survived, with DOCS=1 docs/limits.md, too
+	@PYTHONPATH=tests:. $(VENV) -m faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(DOCS),--docs) </dev/null
 
 apps: .venv/.setup-test build ## record and replay real programs, all of tests/apps/table.py that are installed; writes docs/applications.md
 	@GDBRR_APPS=all $(VENV) -m pytest -q -n 1 tests/apps </dev/null; status=$$?; \

@@ -47,20 +47,22 @@ Opener = Callable[[], Session]
 """Makes the session; called before GDB can connect, so that what is wrong with a demo is said on standard error."""
 
 
-def demo_session(path: Path, trust: bool = False) -> Session:
-    """A demo, standing at its end."""
+def demo_session(path: Path, trust: bool = False, patience: float | None = None, check: bool | None = None) -> Session:
+    """A demo, standing at its end; at its start where its replay takes longer than PATIENCE seconds to come there."""
     from gdbrr.launch import inputs
     from gdbrr.timeline.timeline import open_demo
 
-    timeline = open_demo(path, trust=trust)
-    try:
-        cut = timeline.settle()
-    except BaseException:
-        timeline.close()
-        raise
+    timeline = open_demo(path, trust=trust, check=check)
     manifest = timeline.demo.manifest
     end = manifest.get("end", {})
-    note = "; ".join([*filter(None, [_note(timeline, cut)]), *inputs.sentences(manifest)])
+    notes = inputs.sentences(manifest)
+
+    def settle(progress: Progress | None) -> None:
+        cut = timeline.settle(progress)
+        if check:
+            timeline.seek(timeline.end, progress).drop()  # what differs there is said before GDB connects
+        notes[:0] = filter(None, [_note(timeline, cut)])
+        session.crashed = not cut and end.get("kind") == "signal" and end.get("value") in _FAULTS
 
     def save(target: str) -> None:
         try:
@@ -68,22 +70,46 @@ def demo_session(path: Path, trust: bool = False) -> Session:
         except OSError as error:
             raise GdbrrError(f"{target} cannot be written: {error.strerror}", hint="name another file") from None
 
-    return Session(
+    session = Session(
         timeline=timeline,
         save=save,
-        note=lambda: note,
+        note=lambda: "; ".join(notes),
         marks=Marks(path),
         facts=lambda: _facts(path, manifest),
         program=str(manifest.get("program", "")),
-        crashed=not cut and end.get("kind") == "signal" and end.get("value") in _FAULTS,
+        settle=settle,
     )
+    try:
+        if patience != 0:
+            settle(_for_seconds(patience))
+            session.settle = None
+    except Interrupted:
+        pass
+    except BaseException:
+        timeline.close()
+        raise
+    return session
+
+
+def _for_seconds(limit: float | None) -> Progress | None:
+    """A progress that has heard enough after LIMIT seconds."""
+    if limit is None:
+        return None
+    end = time.monotonic() + limit
+
+    def look(what: str, fraction: float) -> None:
+        if time.monotonic() > end:
+            raise Interrupted("it takes longer")
+
+    return look
 
 
 def _facts(path: Path, manifest: Mapping[str, Any]) -> list[list[str]]:
     started, end = manifest.get("started"), manifest.get("end", {})
     values = manifest.get("profile", {}).get("values", {})
     seed = values.get("seed", {}).get("value")
-    order = str(manifest.get("order", "?")) + (f", seed {seed}" if seed is not None and seed != "" else "")
+    seeded = manifest.get("order") in ("random", "pct") and seed is not None and seed != ""
+    order = str(manifest.get("order", "?")) + (f", seed {seed}" if seeded else "")
     rows = [["demo", str(path)]]
     if started is not None:
         rows.append(["recorded", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))])
@@ -180,7 +206,9 @@ class RecordedProcess:
         self.approximate = False
         # Recorded by this process a moment ago: there is nobody else to trust.
         try:
-            return open_demo(snapshot, trust=True, stop=stop, progress=progress)
+            timeline = open_demo(snapshot, trust=True, stop=stop, progress=progress, like=self.pid)
+            self.approximate = timeline.doubtful
+            return timeline
         except Interrupted:
             raise
         except GdbrrError:

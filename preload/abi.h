@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 7
+#define GR_ABI_VERSION 9
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -40,6 +40,7 @@
 #define GR_TRACE_MAX 0x100000
 #define GR_PANIC_TEXT 1024
 #define GR_DIGEST_ROOM 0x800000
+#define GR_PAGES_MOST 512
 #define GR_INPUTS 0x80000
 #define GR_RULES_MAX 8192
 
@@ -71,7 +72,7 @@ struct gr_chunk {
 	uint64_t run_delta;  // the stamp of its first operation, from the one of the event before
 };
 
-// A run: operations on mutexes that follow each other in a thread. The first one may have a stamp of its own, the others
+// A run: operations on locks and semaphores that follow each other in a thread. The first one may have a stamp of its own, the others
 // have the same. Its event holds how many there are and a rolling hash of each one's kind and object.
 // INVARIANT(one-word-commits): `run` is written once for an operation, so one that is counted is in the hash.
 #define GR_RUN_MOST 1024 // operations in a run: so far the clocks of threads may drift apart
@@ -193,6 +194,8 @@ enum gr_cmd {
 	GR_CMD_WAKE,   // (to a frozen copy) make a standing copy in arg_slot, stay frozen
 	GR_CMD_DIE,
 	GR_CMD_DIGEST, // leave a digest of the standing process in the control page
+	GR_CMD_CHECK,  // leave the standing process's state, as a few numbers, in its slot
+	GR_CMD_PAGES,  // digest[] holds addresses of pages, in order: leave these pages there, less what digests leave out
 };
 
 #define GR_SLOT_ECHO 1     // write the program's output to descriptors 1 and 2 as it appears
@@ -224,10 +227,20 @@ struct gr_hit {
 	uint32_t thread;
 	uint32_t point;
 	uint32_t engine; // 1: the store was made on behalf of the kernel, by the operation at `tick`
-	uint32_t pad;
+	uint32_t stores; // data: how often the point was touched in this tick in front of this pc, changed or not; 0: not known
 };
 
 struct gr_stretch { uint64_t start, end; };
+
+// What GR_CMD_CHECK leaves. Equal numbers are equal states, but for what preload/digest/mask.c leaves out.
+struct gr_look {
+	uint64_t memory;    // a sum over the pages that are not zero
+	uint64_t ranges;    // where there is memory that the program may write
+	uint64_t registers; // of all threads
+	uint64_t looked;    // pages that were looked at for this
+	uint32_t threads;
+	uint32_t whole;     // the controller's: look at all pages, whatever the page tables tell
+};
 
 struct gr_slot {
 	uint32_t cmd_seq; // futex; the controller adds 1 behind a new command
@@ -243,7 +256,7 @@ struct gr_slot {
 	uint32_t points;
 	uint32_t trap_thread;  // TRAPPED: which thread
 	struct gr_point point[GR_WATCHES];
-	struct gr_regs match;  // executes at match.rip count as stop only with equal registers, when match_on
+	struct gr_regs match;  // executes at match.rip count as stop only with equal registers and a condition that is met, when match_on
 	uint32_t match_on;
 	uint32_t echo_error;   // errno of the write that ended the program's output (GR_SLOT_ECHO); 0 as long as it goes on
 	uint64_t trace_len;    // pcs in the trace area (may exceed GR_TRACE_MAX: it is a ring)
@@ -254,6 +267,7 @@ struct gr_slot {
 	uint32_t stretches;    // while no points are armed: what operations mapped, moved, unmapped or dropped since the controller
 	uint32_t pad;          // wrote 0 here; the last stretch is widened by what finds no place
 	struct gr_stretch stretch[GR_STRETCHES];
+	struct gr_look look;
 	struct gr_soft soft;
 	struct gr_panic panic;
 };

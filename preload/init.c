@@ -3,6 +3,7 @@
 // May call: everything below; dlvsym through it.
 // Owns: the order in which the parts come up.
 #include <elf.h>
+#include <errno.h>
 #include <linux/auxvec.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -17,6 +18,7 @@
 #include "core/panic.h"
 #include "core/raw.h"
 #include "digest/digest.h"
+#include "digest/kept.h"
 #include "digest/loader.h"
 #include "heap/heap.h"
 #include "heap/stack.h"
@@ -45,11 +47,13 @@ extern const char gr_debug_trapped[], gr_debug_called[];
 static uint8_t standard_fds[3];
 
 // ---------------------------------------------------------------- pages
-static bool map(int fd, uint64_t addr, uint64_t size, int prot, int flags)
+#define TAKEN "memory at 0x%x is taken by something else\nstart the program without tools that map memory into it, such as sanitizers"
+
+static long map(int fd, uint64_t addr, uint64_t size, int prot, int flags)
 {
 	long ret = GR_RAW(SYS_mmap, addr, size, prot, flags | MAP_FIXED_NOREPLACE, fd, 0);
 	GR_RAW(SYS_close, fd);
-	return ret == (long)addr;
+	return ret;
 }
 
 // False when no controller started this process: then the engine stays off.
@@ -58,13 +62,20 @@ static bool open_pages(void)
 	struct stat st;
 	if (GR_RAW(SYS_fstat, GR_FD_CTL, &st) || (uint64_t)st.st_size < sizeof(struct gr_ctl))
 		return false;
-	if (!map(GR_FD_CTL, GR_CTL_ADDR, sizeof(struct gr_ctl), PROT_READ | PROT_WRITE, MAP_SHARED))
+	if (map(GR_FD_CTL, GR_CTL_ADDR, sizeof(struct gr_ctl), PROT_READ | PROT_WRITE, MAP_SHARED) != (long)GR_CTL_ADDR)
 		return false;
 	if (memcmp(gr_ctl->magic, "gdbrrctl", 8) || gr_ctl->abi != GR_ABI_VERSION)
 		return false;
 	bool recording = gr_ctl->mode == GR_MODE_RECORD;
-	return map(GR_FD_DATA, GR_DATA_ADDR, gr_ctl->data_size, recording ? PROT_READ | PROT_WRITE : PROT_READ,
-		   recording ? MAP_SHARED | MAP_NORESERVE : MAP_PRIVATE);
+	long data = map(GR_FD_DATA, GR_DATA_ADDR, gr_ctl->data_size, recording ? PROT_READ | PROT_WRITE : PROT_READ,
+			recording ? MAP_SHARED | MAP_NORESERVE : MAP_PRIVATE);
+	gr_slot->pid = gr_pid();
+	// INVARIANT(on-or-refused): a program that a controller started runs recorded or not at all.
+	if (data == -EEXIST)
+		gr_panic(NULL, GR_PANIC_REFUSED, TAKEN, GR_DATA_ADDR, 0);
+	if (data != (long)GR_DATA_ADDR)
+		gr_panic(NULL, GR_PANIC_REFUSED, "no address space for a log of %u bytes\n" GR_HEAP_ROOM, gr_ctl->data_size, 0);
+	return true;
 }
 
 // ---------------------------------------------------------------- what the program must not see
@@ -138,12 +149,19 @@ static struct gr_thread *adopt_main(void)
 // ---------------------------------------------------------------- commands of the controller
 static void on_command(struct gr_thread *self, enum gr_cmd cmd)
 {
-	if (cmd == GR_CMD_FREEZE)
+	if (cmd == GR_CMD_FREEZE) {
+		gr_kept_freeze(self);
 		gr_ckpt_freeze(self, gr_slot->arg_slot);
-	else if (cmd == GR_CMD_DIGEST)
+	} else if (cmd == GR_CMD_DIGEST) {
 		gr_digest_command(self);
-	else if (cmd == GR_CMD_RUN)
+	} else if (cmd == GR_CMD_PAGES) {
+		gr_digest_pages(self);
+	} else if (cmd == GR_CMD_CHECK) {
+		gr_kept_check(self);
+	} else if (cmd == GR_CMD_RUN) {
+		gr_kept_run();
 		gr_points_arm();
+	}
 }
 
 // ---------------------------------------------------------------- from entry.S
@@ -158,11 +176,11 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		return false;
 	uint64_t program = auxiliary(envp, AT_PHDR), vdso = auxiliary(envp, AT_SYSINFO_EHDR), loader = auxiliary(envp, AT_BASE);
 	hide_preload(envp);
-	gr_slot->pid = gr_pid();
 	if (!threads)
 		gr_panic(NULL, GR_PANIC_REFUSED, "a C library before glibc 2.34\nuse glibc 2.34 or newer", 0, 0);
-	if (!gr_threads_init())
-		gr_panic(NULL, GR_PANIC_REFUSED, "memory at 0x%x is taken by something else\nstart the program without tools that map memory into it, such as sanitizers", GR_THREADS_ADDR, 0);
+	long table = gr_threads_init();
+	if (table)
+		gr_panic(NULL, GR_PANIC_REFUSED, table == -EEXIST ? TAKEN : "no address space for threads\n" GR_HEAP_ROOM, GR_THREADS_ADDR, 0);
 	struct gr_thread *self = adopt_main();
 	drop_rseq(self->fs_base);
 	gr_image_apart();
@@ -196,13 +214,15 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_output_init();
 		struct gr_event first;
 		gr_points_foreign = gr_signal_foreign;
+		if (gr_image->threads > 1 && gr_ctl->knob[GR_KNOB_locks])
+			gr_lock_find(self);
 		gr_gate_open(self);
 		if (gr_gate_peek(self, &first))
 			self->pub.recorded_tid = first.result;
 	}
 	self->heap = gr_heap_take(0);
 	if (!self->heap)
-		gr_panic(self, GR_PANIC_REFUSED, "no address space for a heap at 0x%x", GR_HEAP_ADDR, 0);
+		gr_panic(self, GR_PANIC_REFUSED, "no address space for a heap\n" GR_HEAP_ROOM, 0, 0);
 	if (!gr_sud_init())
 		gr_panic(self, GR_PANIC_REFUSED, "a kernel without Syscall User Dispatch\nuse Linux 5.11 or newer, outside of sandboxes that refuse it", 0, 0);
 	gr_mode = gr_ctl->mode;

@@ -44,7 +44,7 @@ enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOU
 struct options {
 	const char *ctl, *data, *env_file, *exe, *cwd, *stack_limit, *ignored, *blocked, *carried, *log;
 	uint8_t random[16];
-	int64_t cache_pages; // of the loader's cache while recording, where it has others now; else -1
+	int64_t cache_pages; // of the loader's cache, as the demo has it; else -1
 	bool has_random, stop, die_with_parent, session, no_terminal, no_core;
 	char **argv;
 };
@@ -367,6 +367,17 @@ static void exec_await(const struct options *opt, int sync)
 	}
 }
 
+// Of a setuid or setgid program the kernel takes what layout_fix() did, even where nobody gets other rights by it.
+static bool layout_kept(void)
+{
+	char path[64], text[16] = "";
+	snprintf(path, sizeof path, "/proc/%d/personality", child);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+	close(fd);
+	return len <= 0 || strtoul(text, NULL, 16) & ADDR_NO_RANDOMIZE;
+}
+
 // Looks at what was really loaded: of a script, the interpreter.
 static void program_check(const struct options *opt, uint64_t *ret_random)
 {
@@ -384,11 +395,12 @@ static void program_check(const struct options *opt, uint64_t *ret_random)
 	if (ident[EI_CLASS] != ELFCLASS64)
 		refuse(EXIT_REFUSED, "build it for x86-64", "%s is a 32-bit program, which gdbrr cannot record", name);
 	bool setid = ((st.st_mode & S_ISUID) && st.st_uid != geteuid()) || ((st.st_mode & S_ISGID) && st.st_gid != getegid());
-	if (setid)
+	bool gains = !layout_kept();
+	if ((gains || geteuid() != 0) && fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		refuse(EXIT_REFUSED, "run a copy of it without them", "%s has file capabilities, which gdbrr cannot record", name);
+	if (setid || gains)
 		refuse(EXIT_REFUSED, "run a copy of it without the setuid or setgid bit",
 			"%s is a setuid or setgid program, which gdbrr cannot record", name);
-	if (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
-		refuse(EXIT_REFUSED, "run a copy of it without them", "%s has file capabilities, which gdbrr cannot record", name);
 	close(fd);
 	*ret_random = gr_auxv_get(child, AT_RANDOM);
 	if (gr_auxv_get(child, AT_BASE) == 0)
@@ -470,7 +482,7 @@ int main(int argc, char **argv)
 		cwd_enter(opt.cwd), gr_carried_restore(child);
 	if ((opt.carried || opt.log) && !followed())
 		return 0;
-	if (opt.cache_pages >= 0)
+	if (opt.cache_pages >= 0 && gr_libraries_move((uint64_t)opt.cache_pages))
 		gr_libraries_place(child, (uint64_t)opt.cache_pages);
 	if (opt.stop)
 		kill(child, SIGSTOP); // pending now, taken before the first instruction

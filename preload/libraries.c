@@ -11,10 +11,10 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/user.h>
@@ -107,6 +107,14 @@ static uint64_t stand_in(pid_t child, struct user_regs_struct *at, uint64_t page
 			break;
 	}
 	return filler;
+}
+
+// INVARIANT(cache-seen-late): asked for in the moment before the loader maps it, because a package may be installed at any time.
+bool gr_libraries_move(uint64_t cache_pages)
+{
+	struct stat st;
+	uint64_t pages = stat(CACHE, &st) == 0 ? ((uint64_t)st.st_size + PAGE - 1) / PAGE : 0;
+	return pages != cache_pages;
 }
 
 void gr_libraries_place(pid_t child, uint64_t cache_pages)

@@ -36,17 +36,20 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         formatter_class=Layout,
     )
     parser.add_argument("--trust", action="store_true", help="debug it although somebody else recorded it")
+    parser.add_argument("--start", action="store_true", help="stand at its start, without waiting for its end")
+    parser.add_argument("--check", action="store_true", help="compare the state wherever two copies come to one tick")
     parser.add_argument("demo", metavar="DEMO", help="a demo file")
     parser.add_argument("gdb_args", metavar="GDB_ARG", nargs="*", help="further arguments of GDB, behind --")
 
 
 def main(args: argparse.Namespace) -> int:
-    words = command_line(engine.gdb(), engine.gdbinit(), args.demo, args.gdb_args, args.trust)
+    options = [f"--{name} " for name in ("trust", "start", "check") if getattr(args, name)]
+    words = command_line(engine.gdb(), engine.gdbinit(), args.demo, args.gdb_args, "".join(options))
     sys.stdout.flush()
     os.execv(words[0], words)
 
 
-def command_line(gdb: str, init: Path, demo: str, more: Sequence[str], trust: bool = False) -> list[str]:
+def command_line(gdb: str, init: Path, demo: str, more: Sequence[str], options: str = "") -> list[str]:
     path = os.path.abspath(demo)
     if not os.path.isfile(path):
         raise GdbrrError(f"there is no file {demo}", hint="record one: gdbrr record PROGRAM")
@@ -56,6 +59,6 @@ def command_line(gdb: str, init: Path, demo: str, more: Sequence[str], trust: bo
         gdb, "-q",
         "-x", str(init),
         "-ex", f"set gdbrr python {sys.executable}",
-        "-ex", f"rr-replay {'--trust ' if trust else ''}{shlex.quote(path)}",
+        "-ex", f"rr-replay {options}{shlex.quote(path)}",
         *more,
     ]  # fmt: skip

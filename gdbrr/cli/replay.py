@@ -28,6 +28,7 @@ EPILOG = """\
 examples:
   gdbrr replay crash.demo              same output, same exit status as the recorded run
   gdbrr replay --quiet --json x.demo   for scripts: was it synchronised?
+  gdbrr replay --check x.demo          is its state the same each time? What differs is named
 
 The exit status is the recorded one; 125 when the replay is desynchronised, with a report on what
 differs, where, and why perhaps. Other output than recorded, while every operation was kept, is a soft
@@ -59,6 +60,11 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("--json", action="store_true", help="print how it went as JSON, after the program's output")
     parser.add_argument("--quiet", action="store_true", help="keep the program's output to yourself")
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="then replay each epoch once more from its checkpoint, and compare registers and memory at its end",
+    )
     parser.add_argument("--soft-ok", action="store_true", help="other output than recorded is no failure")
     parser.add_argument("--trust", action="store_true", help="replay it although somebody else recorded it")
 
@@ -117,6 +123,21 @@ def note_success(demo: Demo, wanted: bool) -> None:
         verified.mark(demo.path)
 
 
+def check(demo: Demo, trust: bool, progress: Progress) -> None:
+    """Raises an error that names what is not the same each time."""
+    from gdbrr.timeline.timeline import open_demo
+
+    def tell_how_far(what: str, fraction: float) -> None:
+        progress(int(fraction * demo.ticks))
+
+    try:
+        with open_demo(demo.path, trust=trust, check=True) as timeline:
+            compared = timeline.verify(tell_how_far)
+    finally:
+        progress.clear()
+    tell(f"gdbrr: replayed twice, the state was the same at {number(compared, 'place')} that were compared")
+
+
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
     from gdbrr.launch import inputs, replay
@@ -152,6 +173,8 @@ def main(args: argparse.Namespace) -> int:
                 tell(f"gdbrr: {printable(sentence)}")
         if not failed and not demo.damage:
             note_success(demo, getattr(args, "verify", False))
+        if args.check and outcome.kept and not args.json:
+            check(demo, args.trust, progress)
         if failed or args.json:
             from gdbrr.report import divergence
         found = inspector.collector.finish(outcome) if failed and not outcome.echo_error else None

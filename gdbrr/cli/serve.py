@@ -46,6 +46,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     where.add_argument("--stdio", action="store_true", help="speak over standard input and output")
     parser.add_argument("--record", action="store_true", help="record PROGRAM; what comes before -- are options")
     parser.add_argument("--trust", action="store_true", help="serve DEMO although somebody else recorded it")
+    parser.add_argument("--start", action="store_true", help="stand at DEMO's start, without waiting for its end")
+    parser.add_argument("--check", action="store_true", help="compare the state wherever two copies come to one tick")
+    parser.add_argument("--patience", type=float, help=argparse.SUPPRESS)  # rr-replay's; then the start it is, too
     parser.add_argument("what", metavar="DEMO | PROGRAM", help="a demo, or the program to record")
     parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="handed to PROGRAM")
 
@@ -77,7 +80,8 @@ def _session(args: argparse.Namespace) -> Session:
     if not args.record:
         if args.arguments:
             raise GdbrrError("a demo takes no arguments", "to record a program, add --record", EXIT_USAGE)
-        return demo_session(Path(args.what), trust=args.trust)
+        patience = 0 if args.start else args.patience
+        return demo_session(Path(args.what), trust=args.trust, patience=patience, check=args.check or None)
     argv = [args.what, *args.arguments]
     _, program = spawn.find_program(argv[0], dict(os.environ), os.getcwd())
     return live_session(argv, profiles.resolve(args.profile, Path(program), record.sets_of(args)))

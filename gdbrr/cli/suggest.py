@@ -21,6 +21,7 @@ from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
     from gdbrr.sparse.candidates import Use
+    from gdbrr.sparse.company import Company
     from gdbrr.sparse.suggest import Found, Step
 
 EPILOG = """\
@@ -28,17 +29,25 @@ examples:
   gdbrr suggest ./parser input.txt           to parser.toml
   gdbrr suggest -o .gdbrr.toml ./parser input.txt
   gdbrr suggest -p mine.toml --limit 300 -- ./simulation --steps 1000
+  gdbrr suggest --input words.txt -- sort -u
+  gdbrr suggest --client 'redis-benchmark -n 1000 -q' --stop INT -- redis-server --save ''
 
-PROGRAM is run some dozens of times, without input, and what it prints is not shown: what it does to files, it
-does each time. First by itself, then recorded in full; then classes, system calls, kinds of descriptors and paths are
-left out, costliest first: made again on replay and compared (native), or else made again and not looked at (ignore).
-Each time it is recorded again and replayed; what is left out stays out where the replay kept to the demo and wrote what
-the recording had written. Whatever a run did not do was not tried: use a run that is like those to be recorded.
+PROGRAM is run some dozens of times, with FILE as its input, else with none, and what it prints is not shown: what it
+does to files, it does each time. First by itself, then recorded in full; then classes, system calls, kinds of
+descriptors and paths are left out, costliest first: made again on replay and compared (native), or else made again and
+not looked at (ignore). Each time it is recorded again and replayed; what is left out stays out where the replay kept to
+the demo and wrote what the recording had written. Whatever a run did not do was not tried: use a run that is like those
+to be recorded.
+
+A program that serves until it is told to end is asked something by COMMAND in each run: a shell runs it beside the
+program, as soon as that listens, and again until its exit status is 0; then the program gets SIGNAL.
 
 What is ignored may have other values on replay than it had; where only compared values are wanted, change `ignore` to
 `record` in the profile. Ctrl-C ends the search, with the best profile up to there.
 """
 
+_SHARED = frozenset(f"{above}/{name}" for above in ("", "/usr", "/usr/local") for name in ("bin", "sbin"))
+"""Folders whose programs have nothing in common."""
 _CLEAR = "\r\033[K"
 _THINGS = 5
 _LEAST = 0.005
@@ -61,6 +70,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("-p", "--profile", metavar="PROFILE", help="the profile to begin with (see: gdbrr profiles)")
     parser.add_argument("--set", metavar="CLASS=MODE", action="append", default=[], dest="sets", help="as for record")
     parser.add_argument("--order", metavar="ORDER", help="how threads run: parallel, serial or auto")
+    parser.add_argument("--input", metavar="FILE", type=Path, help="its standard input (default: nothing)")
+    parser.add_argument("--client", metavar="COMMAND", default="", help="what asks it something before it is ended")
+    parser.add_argument("--stop", metavar="SIGNAL", help="what ends it behind the client (default: TERM)")
     parser.add_argument("--tries", metavar="N", default="60", help="trials at most (default 60)")
     parser.add_argument(
         "--limit", metavar="SECONDS", default="60", help="what one run of the program may take (default 60)"
@@ -86,11 +98,12 @@ def main(args: argparse.Namespace) -> int:
     profile = profiles.resolve(args.profile, Path(program), sets)
     if profile.values["order"].value in profiles.SEEDED:
         raise GdbrrError("the orders random and pct are for finding bugs", "use parallel, serial or auto")
+    company = company_of(args)
     request = record.Request(argv, env, cwd, profile, engine.find())
     say = Shown()
     try:
         with tempfile.TemporaryDirectory(prefix="gdbrr-") as scratch:
-            found = Search(request, Path(scratch), say, tries, limit).run()
+            found = Search(request, Path(scratch), say, tries, limit, company).run()
     finally:
         say.clear()
     profile = found.profile
@@ -106,9 +119,33 @@ def main(args: argparse.Namespace) -> int:
     what = number(left_out, "rule") if left_out else "nothing was found that can be left out"
     print(f"{out}: {what}, after {number(found.tries, 'trial')}")
     name = str(out) if "/" in str(out) or out.suffix == ".toml" else f"./{out}"
-    print(f"use it:   gdbrr record -p {shlex.quote(name)} -- {shlex.join(argv)}")
-    print(f"or each time that program is recorded: cp {shlex.quote(name)} {shlex.quote(_beside(program))}")
+    given = f" <{shlex.quote(str(args.input))}" if args.input else ""
+    print(f"use it:   gdbrr record -p {shlex.quote(name)} -- {shlex.join(argv)}{given}")
+    beside = _beside(program)
+    if os.access(os.path.dirname(beside), os.W_OK) and os.path.dirname(beside) not in _SHARED:
+        print(f"or for every program in that folder: cp {shlex.quote(name)} {shlex.quote(beside)}")
     return 128 + signal.SIGINT if found.interrupted else 0
+
+
+def company_of(args: argparse.Namespace) -> Company:
+    from gdbrr.sparse.company import Company
+
+    if args.input:
+        try:
+            args.input.open("rb").close()
+        except OSError as error:
+            raise GdbrrError(f"{args.input} cannot be read: {error.strerror}", "name another --input") from None
+    if args.stop and not args.client:
+        raise GdbrrError("--stop is sent behind a client, and there is none", "add --client COMMAND", EXIT_USAGE)
+    return Company(args.input, args.client, _signal(args.stop or "TERM"))
+
+
+def _signal(word: str) -> int:
+    known = {each.name: each for each in signal.Signals} | {str(each.value): each for each in signal.Signals}
+    name = word.upper()
+    if name not in known and f"SIG{name}" not in known:
+        raise GdbrrError(f"--stop {word} is no signal", "try: --stop TERM", EXIT_USAGE)
+    return known.get(name) or known[f"SIG{name}"]
 
 
 def _beside(program: str) -> str:

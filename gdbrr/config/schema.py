@@ -29,6 +29,7 @@ KNOB_KEYS = {
     "limits.checkpoints": "checkpoints",
     "limits.checkpoint_memory": "checkpoint_memory",
     "points": "points",
+    "check": "check",
     "limits.trace": "trace_limit",
     "engine.patch": "patch",
     "engine.locks": "locks",

@@ -27,6 +27,8 @@ _PAGE: int = lib.GR_PAGE
 _SHARED_PAGE = bytes([0x80])
 """Top byte of an entry of the page map: present, and neither exclusively mapped (bit 56) nor of a file or shared memory
 (61) nor in swap (62)."""
+_OWN = re.compile(rb"[\x40\x41\x81\xc0\xc1]")
+"""The same of one that is exclusively mapped or in swap."""
 _ROWS = re.compile(re.escape(_SHARED_PAGE) + b"+")
 _SCAN = 0xC0606610  # PAGEMAP_SCAN, Linux 6.7: passes over page tables that are not there
 _PRESENT = 1 << 3
@@ -34,6 +36,7 @@ _AT_ONCE = 512
 _WITHOUT_SCAN = 256 << 20
 """Of mappings longer than this nothing is known where the kernel cannot scan."""
 _MOST_ROWS = 1 << 16
+_ENGINE = "/libgdbrr.so"
 _KSM = "/sys/kernel/mm/ksm/run"
 
 
@@ -70,9 +73,18 @@ def _holds(stretches: array[int], start: int, end: int) -> bool:
 
 
 # ---------------------------------------------------------------- asking the kernel
+def own_pages(pid: int) -> Iterator[int]:
+    """The program's pages that this process does not share with the one it is a copy of, or may not."""
+    with open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pages:
+        for start, end in _mappings(pid):
+            for first, last in _present(pages.fileno(), start, end):
+                entries = os.pread(pages.fileno(), (last - first) // _PAGE * 8, first // _PAGE * 8)
+                yield from (first + row.start() * _PAGE for row in _OWN.finditer(entries[7::8]))
+
+
 def unwritten_pages(pid: int, slot: Slot) -> array[int] | None:
     """What a standing process shares with its newest checkpoint; None where the kernel does not tell."""
-    if _pages_are_merged():
+    if pages_are_merged():
         return None
     moved = _moved(slot)
     found: array[int] = array("Q")
@@ -88,7 +100,7 @@ def unwritten_pages(pid: int, slot: Slot) -> array[int] | None:
     return _without(found, moved)
 
 
-def _pages_are_merged() -> bool:
+def pages_are_merged() -> bool:
     """A daemon of the kernel that makes equal pages one, also those that were written to."""
     try:
         with open(_KSM, encoding="ascii") as state:
@@ -108,12 +120,15 @@ def _moved(slot: Slot) -> list[tuple[int, int]]:
 
 
 def _mappings(pid: int) -> Iterator[tuple[int, int]]:
-    """The program's private memory that may be written to."""
+    """The program's private memory that may be written to; not the engine's own."""
+    engine = 0
     with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
         for line in maps:
-            place, access, _ = line.split(" ", 2)
-            start, end = (int(part, 16) for part in place.split("-"))
-            if access[1] == "w" and access[3] == "p" and not lib.GR_ZONE <= start < lib.GR_ZONE_END:
+            fields = line.rstrip("\n").split(None, 5)
+            start, end = (int(part, 16) for part in fields[0].split("-"))
+            if (fields[5:] and fields[5].endswith(_ENGINE)) or (start == engine and not fields[5:]):
+                engine = end  # what follows without a name are its variables
+            elif fields[1][1] == "w" and fields[1][3] == "p" and not lib.GR_ZONE <= start < lib.GR_ZONE_END:
                 yield start, end
 
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Iterable
+from array import array
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from gdbrr import abi
@@ -73,6 +74,8 @@ class PointHit(NamedTuple):
     thread: int
     point: int
     by_operation: bool
+    stores: int = 0
+    """Of data: how often the point was touched in front of this pc in this tick, changed or not; 0: not known."""
 
 
 class Armed(NamedTuple):
@@ -211,6 +214,10 @@ class Slot:
         """Sleep until something changes in this slot, at most SECONDS."""
         futex.wait(self._ack_address, self.raw.ack_seq, seconds)
 
+    def poke(self) -> None:
+        """Wake whoever waits for this slot here, so that it looks around."""
+        futex.wake(self._ack_address)
+
     def hits(self) -> list[PointHit]:
         """The newest hits, oldest first. When more happened than the ring holds, the first ones are lost."""
         total, room = int(self.raw.hits), lib.GR_HITS
@@ -240,11 +247,13 @@ class Control:
         return Slot(self.raw.slot[index], index)
 
     def take_slot(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> Slot:
-        if not self._free:
+        try:
+            index = self._free.pop()  # one step: the skeleton's thread takes some, too
+        except IndexError:
             raise GdbrrError(
                 f"more than {lib.GR_SLOTS} processes of one replay", "lower limits.checkpoints in the profile"
-            )
-        slot = self.slot(self._free.pop())
+            ) from None
+        slot = self.slot(index)
         slot.clear(flags, final_thread)
         return slot
 
@@ -263,13 +272,32 @@ class Control:
 
     def digest(self, slot: Slot) -> bytes:
         """What GR_CMD_DIGEST left, told by a standing process of SLOT."""
-        state = slot.state
-        slot.command(lib.GR_CMD_DIGEST)
-        slot.wait((state,), timeout=_DIGEST_TIMEOUT)
+        self._ask(slot, lib.GR_CMD_DIGEST)
         size = int(self.raw.digest_len)
         if not size:
             raise GdbrrError("the process has more memory than a digest of it can hold", "use a smaller program")
         return bytes(ffi.buffer(self.raw.digest, size))
+
+    def pages(self, slot: Slot, addresses: Sequence[int]) -> bytes:
+        """Pages of a standing process, with rising addresses, less what digests leave out."""
+        wanted = array("Q", addresses[: lib.GR_PAGES_MOST]).tobytes()
+        ffi.memmove(self.raw.digest, wanted, len(wanted))
+        self.raw.digest_len = len(wanted)
+        self._ask(slot, lib.GR_CMD_PAGES)
+        return bytes(ffi.buffer(self.raw.digest, len(wanted) // 8 * lib.GR_PAGE))
+
+    def look(self, slot: Slot, whole: bool) -> Any:
+        """The struct gr_look of a standing process; WHOLE where the page tables do not tell what was written to."""
+        slot.raw.look.whole = whole
+        self._ask(slot, lib.GR_CMD_CHECK)
+        return slot.raw.look
+
+    def _ask(self, slot: Slot, command: int) -> None:
+        state = slot.state
+        slot.command(command)
+        slot.wait((state,), timeout=_DIGEST_TIMEOUT)
+        if slot.panic:
+            raise GdbrrError(f"this machine refuses {slot.panic.text}", slot.panic.hint or "use it without check")
 
     def close(self) -> None:
         self._page.close()
@@ -325,4 +353,5 @@ def read_hit(raw: Any) -> PointHit:
         thread=raw.thread,
         point=raw.point,
         by_operation=bool(raw.engine),
+        stores=raw.stores,
     )

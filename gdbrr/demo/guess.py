@@ -19,7 +19,7 @@ from pathlib import Path
 
 from gdbrr.abi import ffi, lib
 
-_LISTED = re.compile(r"(?:=> )?(/\S.*?) \(0x[0-9a-f]+\)$", re.MULTILINE)
+_LISTED = re.compile(r"^\s+(?:.* => )?(\S*/.*) \(0x", re.MULTILINE)
 _RUNTIME = re.compile(
     r"(?:ld-linux|ld-[0-9]|libc[.-]|libm[.-]|libdl[.-]|librt[.-]|libpthread[.-]|libresolv[.-]|libutil[.-]|libanl[.-]"
     r"|libnss_|libgcc_s[.-]|libstdc\+\+[.-]|libmvec[.-]|libgdbrr)"
@@ -28,6 +28,8 @@ _RUNTIME = re.compile(
 seen by nobody, or an operation."""
 _ATOMICS_LIBRARY = re.compile(r"libatomic[.-]")
 _MAKES_THREADS = (b"pthread_create", b"thrd_create", b"_ZNSt6thread15_M_start_thread")
+_LOADS_CODE = (b"\0dlopen\0",)
+"""Said by a program or by a library of its own, as java's launcher has one. Shared libraries that may are many."""
 _SCRIPTS = 4
 """How many `#!` in a row are followed."""
 
@@ -40,7 +42,8 @@ class Guess:
 
 def order_for(program: str, env: Mapping[str, str]) -> Guess:
     """How to record PROGRAM, an absolute path."""
-    files = [path for path in _files(_binary(program), env) if not _RUNTIME.match(Path(path).name)]
+    every = _files(os.path.realpath(_binary(program)), env)
+    files = [path for path in every if not _RUNTIME.match(Path(path).name)]
     if any(_ATOMICS_LIBRARY.match(Path(path).name) for path in files):
         return Guess("serial", "it uses libatomic")
     threads = False
@@ -52,16 +55,22 @@ def order_for(program: str, env: Mapping[str, str]) -> Guess:
         threads |= code.makes_threads
         if code.atomics or code.pauses:
             found = "an atomic instruction" if code.atomics == 1 else f"{code.atomics} atomic instructions"
+            found = f"at least {found}" if code.more else found
             found = found if code.atomics else "a loop that waits"
             reason = f"{Path(path).name} has {found} of its own"
             break
     else:
         reason = ""
-    if not (threads or any(_makes_threads(path) for path in files)):
+    if not (threads or any(_has_name(path) for path in files)):
         return Guess("parallel", "it makes no threads")
     if reason:
         return Guess("serial", reason)
-    looked = "the program has" if len(files) == 1 else f"the program and its {len(files) - 1} libraries have"
+    shared = {os.path.dirname(os.path.realpath(path)) for path in every if _RUNTIME.match(Path(path).name)}
+    for path in files:
+        if os.path.dirname(os.path.realpath(path)) not in shared and _has_name(path, _LOADS_CODE):
+            return Guess("serial", f"{Path(path).name} loads more code while it runs, which nobody has looked at")
+    looked = "the program has" if len(files) == 1 else "the program and its library have"
+    looked = looked if len(files) < 3 else f"the program and its {len(files) - 1} libraries have"
     return Guess("parallel", f"{looked} no atomic instructions")
 
 
@@ -80,13 +89,19 @@ def _binary(program: str) -> str:
     return program
 
 
-def _files(program: str, env: Mapping[str, str]) -> list[str]:
+def loaded(program: str, env: Mapping[str, str], cwd: str) -> list[str]:
+    """What the loader of PROGRAM, an absolute path, maps for it when it is started in CWD: real names."""
+    return [os.path.realpath(os.path.join(cwd, path)) for path in _files(_binary(program), env, cwd)]
+
+
+def _files(program: str, env: Mapping[str, str], cwd: str | None = None) -> list[str]:
     """The program and the libraries that its loader finds for it."""
     try:
         loader = _look(program).loader
         if not loader:
             return [program]
-        done = subprocess.run([loader, "--list", program], capture_output=True, text=True, env=dict(env), check=False)
+        words = [loader, "--list", program]
+        done = subprocess.run(words, capture_output=True, text=True, env=dict(env), cwd=cwd, check=False)
     except (OSError, ValueError):
         return [program]
     return [program, *dict.fromkeys(path for path in _LISTED.findall(done.stdout) if path != program)]
@@ -98,6 +113,8 @@ class _Code:
 
     makes_threads: bool
     atomics: int
+    more: bool
+    """It was not looked for more of them."""
     pauses: int
     loader: str
 
@@ -106,16 +123,17 @@ def _look(path: str) -> _Code:
     with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
         found = ffi.new("struct gr_atomics *")
         lib.gr_atomics_find(ffi.from_buffer("uint8_t[]", view), len(view), found)
-        return _Code(_has_name(view), found.atomics, found.pauses, os.fsdecode(ffi.string(found.loader)))
+        loader = os.fsdecode(ffi.string(found.loader))
+        return _Code(_names(view, _MAKES_THREADS), found.atomics, bool(found.more), found.pauses, loader)
 
 
-def _makes_threads(path: str) -> bool:
+def _has_name(path: str, names: tuple[bytes, ...] = _MAKES_THREADS) -> bool:
     try:
         with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as view:
-            return _has_name(view)
+            return _names(view, names)
     except (OSError, ValueError):
         return False
 
 
-def _has_name(view: mmap.mmap) -> bool:
-    return any(view.find(name) >= 0 for name in _MAKES_THREADS)
+def _names(view: mmap.mmap, names: tuple[bytes, ...]) -> bool:
+    return any(view.find(name) >= 0 for name in names)

@@ -44,9 +44,10 @@ def write_image(demo: Demo, path: Path, progress: Progress | None = None) -> Ima
     operations = demo.operations()
     runs = demo.run_count
     need = _HEAD + len(operations) * _STREAM + runs * _RUN + demo.stream_bytes
-    free = os.statvfs(path.parent)
+    place = Path(os.path.realpath(path)).parent  # a file without a name is known by its descriptor
+    free = os.statvfs(place)
     if need > free.f_bavail * free.f_frsize:
-        raise GdbrrError(f"{path.parent} has no room for {need} bytes", hint="make room, or set TMPDIR")
+        raise GdbrrError(f"{place} has no room for {need} bytes", hint="make room, or set TMPDIR")
     try:
         with open(path, "wb", opener=lambda name, flags: os.open(name, flags | os.O_CLOEXEC, 0o600)) as file:
             table = ffi.new("struct gr_stream[]", len(operations))
@@ -68,7 +69,7 @@ def write_image(demo: Demo, path: Path, progress: Progress | None = None) -> Ima
             file.seek(0)
             file.write(bytes(ffi.buffer(head)) + bytes(ffi.buffer(table)))
     except OSError as error:
-        raise GdbrrError(f"{path} cannot be written: {error.strerror}", hint="make room, or set TMPDIR") from None
+        raise GdbrrError(f"{place} cannot be written: {error.strerror}", hint="make room, or set TMPDIR") from None
     return ImageInfo(path, len(operations), demo.ticks, runs, size)
 
 

@@ -61,7 +61,7 @@ _build_id = _hex(0, 128)
 _scalar: Callable[[Any], bool] = lambda v: v is None or _text(v) or isinstance(v, (bool, int, float))  # noqa: E731
 
 
-def _carried_path(v: Any) -> bool:
+def carried_path(v: Any) -> bool:
     """Absolute, and already what it comes to: so that it cannot lead out of where it is put."""
     parts = v[1:].split("/") if _text(v) and v[:1] == "/" and len(os.fsencode(v)) < 4096 else [""]
     return all(part not in ("", ".", "..") and len(os.fsencode(part)) <= 255 for part in parts)
@@ -105,8 +105,8 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
             "files": _list(
                 _row(
                     {
-                        "path": _carried_path,
-                        "names": _list(_carried_path, 256),
+                        "path": carried_path,
+                        "names": _list(carried_path, 256),
                         "size": _int(0, MAX_CARRIED_BYTES),
                         "sha256": _hex(64, 64),
                         "kind": lambda v: v in ("program", "engine", "object", "data", "debug"),

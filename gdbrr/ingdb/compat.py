@@ -166,6 +166,17 @@ def before_prompts(call: Callable[[], None]) -> None:
     gdb.events.before_prompt.connect(call)
 
 
+def on_call(call: Callable[[], None]) -> None:
+    """Call in front of each function of the program's that GDB is about to call."""
+    before = gdb.InferiorCallPreEvent
+    gdb.events.inferior_call.connect(lambda event: call() if isinstance(event, before) else None)
+
+
+def confirms() -> bool:
+    """Whether GDB asks before it does what cannot be undone."""
+    return bool(gdb.parameter("confirm"))
+
+
 def setting(name: str) -> str:
     value = gdb.parameter(name)
     return "unlimited" if value is None else str(value)
@@ -219,36 +230,81 @@ def proceed() -> str:
 
 def resume() -> str:
     """GDB's own reverse-continue."""
-    backwards = str(gdb.parameter("exec-direction")) == "reverse"
-    return _until_stop("continue" if backwards else "reverse-continue")
+    return _until_stop(_backwards())
+
+
+def _backwards() -> str:
+    return "continue" if str(gdb.parameter("exec-direction")) == "reverse" else "reverse-continue"
+
+
+def stay(shown: bool) -> str:
+    """A stop where one is, which the server answers without a move. SHOWN: on the command line as well."""
+    if shown:
+        return resume()
+    with _breakpoints_off():
+        # What ends a step has no words of its own.
+        reverse = str(gdb.parameter("exec-direction")) == "reverse"
+        return _until_stop(_unsaid("stepi" if reverse else "reverse-stepi"), to_string=True)
+
+
+def forget_registers() -> None:
+    """Make GDB ask for registers again, and so for frames."""
+    gdb.execute("maintenance flush register-cache", to_string=True)
 
 
 @contextlib.contextmanager
 def silence() -> Iterator[int]:
     """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words."""
     address = pc()
-    watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
-    watch.silent = True
+    with _breakpoints_off():
+        watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
+        watch.silent = True
+        try:
+            yield address
+        finally:
+            watch.delete()
+
+
+@contextlib.contextmanager
+def _breakpoints_off() -> Iterator[None]:
+    """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
+    kinds = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT)
+    off = [each for each in gdb.breakpoints() if each.enabled and each.type in kinds]
     try:
-        yield address
+        for each in off:
+            each.enabled = False
+        yield
     finally:
-        watch.delete()
+        for each in off:
+            if each.is_valid():
+                each.enabled = True
 
 
 def resume_quietly() -> str:
-    """The same, for a stop in silence."""
-    verb = "continue" if str(gdb.parameter("exec-direction")) == "reverse" else "reverse-continue"
-    return _until_stop(f"with suppress-cli-notifications on -- {verb}", to_string=True)
+    """GDB's own reverse-continue, for a stop in silence."""
+    return _until_stop(_unsaid(_backwards()), to_string=True)
+
+
+def _unsaid(verb: str) -> str:
+    return f"with suppress-cli-notifications on -- {verb}"
 
 
 def _until_stop(verb: str, to_string: bool = False) -> str:
     """The name of the signal it stopped with, if that was why."""
     stops: list[Any] = []
+    if str(gdb.parameter("scheduler-locking")) in ("on", "step"):
+        # That is about a thread; these are moves of all. GDB 13.1 aborts at a stop of one that it has not resumed
+        # (skip_inline_frames: find_inline_frame_state).
+        verb = f"with scheduler-locking off -- {verb}"
     gdb.events.stop.connect(stops.append)
     try:
-        gdb.execute(verb, to_string=to_string)
+        said = gdb.execute(verb, to_string=to_string) or ""
     finally:
         gdb.events.stop.disconnect(stops.append)
+    # Of a way that is not shown, threads that come and go are not told, nor how far it is; what was undone is.
+    for line in said.splitlines():
+        if line.startswith("gdbrr: ") and not line.endswith("%"):
+            write(line)
     return str(getattr(stops[-1], "stop_signal", "")) if stops else ""
 
 

@@ -26,6 +26,8 @@ _BINARY = (*"*/%+-<>&|^?:@", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||")
 _CHANGES = ("=", "++", "--", "<<=", ">>=")
 _TYPE_WORDS = re.compile(r"\b(?:struct|union|enum|class|unsigned|signed|int|char|long|short|float|double|void|bool)\b")
 _TYPE = re.compile(r"[\w\s:*&<>,]+\Z")
+_DECLARATOR = re.compile(r"\(\s*\*[\s*]*\)(?:\s*\[\s*\w*\s*\])+\s*\Z")
+"""Of a pointer to an array, behind what its elements are: `(*)[5]`."""
 _DEPTH = 100
 
 
@@ -157,6 +159,7 @@ class _Parser:
     def _casts(self, inner: str, close: int) -> bool:
         """Whether `(INNER)` is a cast: a type with an operand behind it."""
         behind = self._tokens[close + 1] if close + 1 < len(self._tokens) else None
+        inner = _DECLARATOR.sub("", inner)
         operand = behind is not None and (behind.kind != "sign" or behind.text in (*_PREFIX, "("))
         if not operand or not _TYPE.match(inner):
             return False

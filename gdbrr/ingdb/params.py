@@ -15,6 +15,8 @@ from typing import Any
 from gdbrr.config import grammar, tables
 from gdbrr.errors import GdbrrError
 
+_MOST_SECONDS = 1e6
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -54,11 +56,33 @@ def _as_typed(text: str) -> str:
     return text
 
 
+def _seconds(text: str) -> str:
+    try:
+        if 0 <= float(text) < _MOST_SECONDS:
+            return text
+    except ValueError:
+        pass
+    raise GdbrrError(f"patience cannot be {text!r}", hint="it is a number of seconds")
+
+
 OWN = (
     Setting("python", "interpreter that runs the server; empty: the one gdbrr was set up with", "", _as_typed),
     Setting(
+        "patience",
+        "seconds that rr-replay waits for the end of a demo before it tells how far it is",
+        "3",
+        _seconds,
+    ),
+    Setting(
         "verbose",
         "print a traceback behind the error of a command, also of one in the server",
+        "off",
+        _as_typed,
+        ("on", "off"),
+    ),
+    Setting(
+        "engine-frames",
+        "show a thread that stands in the engine there, and not at the call that led there",
         "off",
         _as_typed,
         ("on", "off"),
@@ -73,20 +97,31 @@ class Settings:
         rows = tables.knobs() if knobs is None else knobs
         self.all = {each.name: each for each in (*OWN, *map(knob_setting, rows))}
         self.values = {name: each.default for name, each in self.all.items()}
+        self.changed: Callable[[str], None] = lambda name: None
+        """Told the name of what was set."""
 
     def set(self, name: str, text: str) -> None:
         setting = self.all[name]
         if setting.choices and text not in setting.choices:
             raise GdbrrError(f"{name} cannot be {text!r}", hint="it is one of " + ", ".join(setting.choices))
         self.values[name] = setting.check(text)
+        self.changed(name)
 
     @property
     def python(self) -> str:
         return self.values["python"]
 
     @property
+    def patience(self) -> str:
+        return self.values["patience"]
+
+    @property
     def verbose(self) -> bool:
         return self.values["verbose"] == "on"
+
+    @property
+    def engine_frames(self) -> bool:
+        return self.values["engine-frames"] == "on"
 
     def options(self) -> list[str]:
         """The knobs that differ from their defaults, for the server's command line."""

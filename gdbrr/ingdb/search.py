@@ -29,6 +29,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     watch = Watch(expr)
     often = " that often" * (count > 1)
     origin = _origin(session)
+    watch.resolve()
     # One place in memory and one change: the stop of the search is the one to show.
     quiet = count > 1 or not watch.plain or watch.frame is not None
     new = watch.show()
@@ -67,9 +68,9 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
             _return_to(session, origin, quiet)
             raise GdbrrError(f"{expr} has no value before here", hint="try a part of it")
         new = old
-    here = compat.place()
     if quiet:
-        compat.show_frame()
+        session.arrive()
+    here = compat.place()
     compat.write(text.change(expr, old, new, here.thread, here.name, here.code))
 
 
@@ -95,7 +96,7 @@ def back_to_place(session: Session, location: str, count: int) -> None:
         if not condition or compat.test(condition):
             left -= asked
     if condition:
-        compat.show_frame()
+        session.arrive()
     session.say_when()
 
 
@@ -113,12 +114,15 @@ def split_condition(location: str) -> tuple[str, str]:
 def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], quiet: bool) -> bool | None:
     """True at a hit; False where there is none, at the start; None where the frame begins that TARGET is about.
 
-    A search without a hit lands at the start, as reverse-continue does. HIT tells whether that is one, too.
+    A QUIET search without a hit lands at the start, as reverse-continue does. HIT tells whether that is one, too.
     """
     before = session.status()["moment"]
-    if not session.move(quiet, **{"count": 1, **target}):
+    stay = {} if quiet else {"stay": True}  # who sees each stop need not see the start
+    if not session.move(quiet, **{"count": 1, **stay, **target}):
         raise _Interrupted
     after = session.status()
+    if after.get("missed"):
+        return False
     if after.get("born"):
         return None
     if after["moment"] != after["start"]:
@@ -129,8 +133,10 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
 
 
 def _origin(session: Session) -> str | None:
-    """The moment to come back to; None for the process that is being recorded."""
+    """The moment to come back to; None for the process that is being recorded. What was changed by hand is undone."""
     status = session.status()
+    if status.get("altered"):
+        session.arrive(shown=False)
     return None if status["live"] else str(status["moment"])
 
 
@@ -141,10 +147,17 @@ def _at_the_end(session: Session, watch: Watch) -> str:
 
 
 def _return_to(session: Session, origin: str | None, quiet: bool) -> None:
-    if origin is None:
+    """Where a search that found nothing began, and where a list was asked for: nothing new for who types."""
+    if _go_to(session, origin, quiet) and quiet:
+        session.arrive(shown=False)
+
+
+def _go_to(session: Session, moment: str | None, quiet: bool) -> bool:
+    """Whether one was elsewhere."""
+    if moment is None:
         session.live(quiet)
-    elif session.status()["moment"] != origin:
-        session.move(quiet, moment=origin)
+        return True
+    return session.status()["moment"] != moment and session.move(quiet, moment=moment)
 
 
 # ---------------------------------------------------------------- all changes
@@ -163,6 +176,7 @@ def history(session: Session, expr: str) -> Iterator[Change]:
     """Every change of EXPR before here, newest first. Behind it GDB stands where it stood."""
     watch = Watch(expr)
     origin = _origin(session)
+    watch.resolve()
     if origin is None:
         _at_the_end(session, watch)
     try:
@@ -173,8 +187,10 @@ def history(session: Session, expr: str) -> Iterator[Change]:
 
 def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
     new = watch.show()
+    each = False
     while True:
-        reply = session.require().request("history", before=before, count=_AT_ONCE, **watch.target())
+        reply = session.require().request("history", before=before, count=_AT_ONCE, each=each, **watch.target())
+        each = reply["each"]
         if reply["late"]:
             searched = _searched(session, watch, before, new)
             if searched is None:
@@ -187,7 +203,7 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
             if watch.plain:
                 old = watch.show_bytes(bytes.fromhex(row["old"]))
             else:
-                _return_to(session, moment, True)
+                _go_to(session, moment, True)
                 if not watch.resolve():
                     return
                 old = watch.show()
@@ -198,7 +214,7 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
 
 def _searched(session: Session, watch: Watch, before: str, new: str) -> dict[str, Any] | None:
     """The same as a move, which takes as long as it takes, with progress."""
-    _return_to(session, before, True)
+    _go_to(session, before, True)
     try:
         if not _step(session, watch.target(), lambda: watch.show() != new, True):
             return None

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import compat, text
+from gdbrr.ingdb.asking import Asking
 from gdbrr.ingdb.link import Link, Server, brings_files, find_python
 from gdbrr.ingdb.params import Settings
 from gdbrr.ingdb.words import Line
@@ -20,6 +22,9 @@ from gdbrr.ingdb.words import Line
 # sysroot: the program's files are this machine's; fetching them through the connection takes twice as long.
 # remotetimeout: a question to the server may wait for a search; 2 seconds are for serial lines.
 CONNECTED = {"sysroot": "/", "remotetimeout": "30"}
+_SCRIPTS = "auto-load safe-path"
+_AT_ONCE = 0.2
+"""Seconds that the server waits for a demo's end. Then GDB connects at its start, and reads symbols meanwhile."""
 _DEFAULTS = {"sysroot": "target:", "remotetimeout": "2"}
 
 
@@ -34,10 +39,12 @@ class Session:
         self._pid = 0
         self._unsaid: list[str] = []
         self._saved: dict[str, str] = {}
+        settings.changed = self._changed
         compat.on_disconnect(self._disconnected)
         compat.before_prompts(self._tidy)
         # A command of GDB's own may have failed in the server just as well; it ends with a stop.
         compat.on_stop(self.say_complaints)
+        self._asking = Asking(self)
 
     # ------------------------------------------------------------ opening and closing
 
@@ -46,18 +53,19 @@ class Session:
             raise GdbrrError("no demo is open", hint="try: rr-replay FILE")
         return self._link
 
-    def open_demo(self, path: str, trust: bool = False) -> None:
-        """Replay the demo at PATH, standing at its end; with TRUST also one that somebody else recorded."""
+    def open_demo(self, path: str, trust: bool = False, start: bool = False, check: bool = False) -> None:
+        """Replay the demo at PATH, standing at its end or START; with TRUST also one that somebody else recorded, with
+        CHECK looking at whether its state is the same each time."""
         full = os.path.abspath(os.path.expanduser(path))
         if not os.path.isfile(full):
             raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
         self._make_room()
         packed = brings_files(full)
-        self._open(["serve", *(["--trust"] if trust else []), full], None, here=not packed)
-        status = self.status()
-        wanted = str(status.get("program", ""))
-        if status.get("note"):
-            compat.write(f"Note: {status['note']}")
+        patience, began = float(self.settings.patience), time.monotonic()
+        where = ["--start"] if start else ["--patience", f"{min(patience, _AT_ONCE):g}"]
+        options = [*(["--trust"] if trust else []), *(["--check"] if check else [])]
+        self._open(["serve", *options, *where, full], None, here=not packed, foreign=packed or trust)
+        wanted = str(self.status().get("program", ""))
         if packed:
             pass  # GDB has got the program from the server, as every file
         elif not compat.program():
@@ -65,7 +73,25 @@ class Session:
                 compat.load_program(wanted)
         elif wanted and os.path.realpath(compat.program()) != os.path.realpath(wanted):
             compat.write(f"Note: this demo is of {wanted}, and GDB has {compat.program()}. Try: file {wanted}")
-        compat.show_frame()
+        early = not start and bool(self.status().get("early"))
+        moved = early and not self._settles(began + patience)
+        if early and not moved:
+            self.move(True, where="end")
+            self.arrive(shown=False)
+        # Where the replay has not come to the end yet, the way there is a move as any other.
+        elif moved and not self.move(where="end"):
+            compat.write("The replay goes on in the background. Try: rr-goto end")
+        if note := self.status().get("note"):
+            compat.write(f"Note: {note}")
+        if not moved:
+            compat.show_frame()
+
+    def _settles(self, deadline: float) -> bool:
+        """Whether the replay comes to its end until DEADLINE."""
+        while (left := deadline - time.monotonic()) > 0:
+            if self.require().request("settle", seconds=left)["settled"]:
+                return True
+        return False
 
     def start(self, options: Sequence[str], args: str) -> None:
         """Record the current program from its start and let it run to where `run` would stop."""
@@ -100,10 +126,19 @@ class Session:
             return False  # a server that does not answer keeps nothing
 
     def _open(
-        self, words: Sequence[str], env: dict[str, str] | None, folder: str | None = None, here: bool = True
+        self,
+        words: Sequence[str],
+        env: dict[str, str] | None,
+        folder: str | None = None,
+        here: bool = True,
+        foreign: bool = False,
     ) -> None:
-        """HERE: programs and libraries are files of this machine."""
+        """HERE: programs and libraries are files of this machine. FOREIGN: they may be somebody else's, and no script
+        in them or beside them is run, whatever folders the user trusts."""
         self._set_back()
+        if foreign:
+            self._saved[_SCRIPTS] = compat.setting(_SCRIPTS)
+            compat.change_setting(_SCRIPTS, "$debugdir:$datadir/auto-load")
         server = Server(find_python(self.settings.python), words, env=env, folder=folder)
         try:
             server.wait_ready()
@@ -119,7 +154,8 @@ class Session:
             except compat.ERRORS as error:
                 if server.ended():
                     raise server.failure() from error
-                raise GdbrrError(f"GDB cannot connect to the server: {error}", hint="try it again") from error
+                why = str(error).rstrip(".")
+                raise GdbrrError(f"GDB cannot connect to the server: {why}", hint="try it again") from error
         except BaseException:
             server.close()
             self._set_back()
@@ -128,6 +164,14 @@ class Session:
         self._server = server
         self._link = Link(self._send)
         self._pid = compat.pid()
+        if self.settings.engine_frames:
+            self._changed("engine-frames")
+
+    def _changed(self, name: str) -> None:
+        """A setting that the server has to know of."""
+        if name == "engine-frames" and self._link is not None:
+            self._link.request("engine_frames", on=self.settings.engine_frames)
+            compat.forget_registers()
 
     def _send(self, packet: str) -> str:
         try:
@@ -152,8 +196,10 @@ class Session:
                 self._server.let_go()
 
     def _tidy(self) -> None:
-        """Behind a disconnect, when nothing is going on."""
+        """When nothing is going on, and behind a disconnect."""
         self.say_complaints()
+        if self._link is not None:
+            self._asking.at_prompt()
         if self._link is None:
             self._set_back()
             if self._server is not None and self._server.ended():
@@ -163,7 +209,9 @@ class Session:
         """What the server left on its standard error: sentences, and with `set gdbrr verbose on` tracebacks too."""
         if self._server is None:
             return
-        lines = [*self._unsaid, *self._server.complaints().splitlines(keepends=True)]
+        said = self._server.complaints()
+        self._asking.heard(said)
+        lines = [*self._unsaid, *said.splitlines(keepends=True)]
         now = [line for line in lines if self.settings.verbose or line.startswith("gdbrr: ")]
         self._unsaid = [line for line in lines if line not in now]
         compat.write_error("".join(now))
@@ -199,6 +247,14 @@ class Session:
         self.require().request("arm", **target)
         return self._resume(compat.resume) != "SIGINT"
 
+    def arrive(self, shown: bool = True) -> None:
+        """Behind quiet moves: one more stop here, an ordinary one, by which front ends follow.
+
+        Of a silent stop they hear, but not where it is. SHOWN: the command line tells as well.
+        """
+        self.require().request("arm", where="here")
+        self._resume(lambda: compat.stay(shown))
+
     def _resume(self, resume: Callable[[], str]) -> str:
         try:
             return resume()
@@ -220,7 +276,9 @@ class Session:
         compat.write(text.when(self.status(), here.thread, here.name, here.code))
 
     def say_epochs(self) -> None:
-        compat.write(text.epochs(self.require().request("epochs"), self.status()["epoch"]))
+        status = self.status()
+        compat.write(text.epochs(self.require().request("epochs"), status["epoch"]))
+        compat.write(text.bar(status))
 
     def save(self, path: str) -> None:
         full = os.path.abspath(os.path.expanduser(path))

@@ -46,9 +46,12 @@ def size(count: int) -> str:
     return f"{value:.1f} GB"
 
 
+_BAR = 50
+
+
 def epochs(rows: Sequence[Mapping[str, Any]], current: int | None) -> str:
     """One line for each epoch; an arrow at the one that contains now, a star where a checkpoint stands."""
-    table = [("", "epoch", "from tick", "to", "events", "began", "checkpoint")]
+    table = [("", "epoch", "from tick", "operations", "threads", "events", "began", "checkpoint")]
     for row in rows:
         began = row.get("time")
         table.append(
@@ -56,7 +59,8 @@ def epochs(rows: Sequence[Mapping[str, Any]], current: int | None) -> str:
                 "=>" if row["index"] == current else "",
                 f"e{row['index']}",
                 str(row["start"]),
-                str(row["end"]),
+                str(row["end"] - row["start"]),
+                str(row.get("threads", "")),
                 size(int(row["bytes"])),
                 "" if began is None else f"{began:.3f} s",
                 "*" if row.get("checkpoint") else "",
@@ -67,11 +71,18 @@ def epochs(rows: Sequence[Mapping[str, Any]], current: int | None) -> str:
     lines = []
     for line in table:
         cells = [
-            line[column].rjust(widths[column]) if 2 <= column <= 5 else line[column].ljust(widths[column])
+            line[column].rjust(widths[column]) if 2 <= column <= 6 else line[column].ljust(widths[column])
             for column in columns
         ]
         lines.append("  ".join(cells).rstrip())
     return "\n".join(lines)
+
+
+def bar(status: Mapping[str, Any]) -> str:
+    """`[=======>      ] 120 of 512`: where one stands between the start and the end."""
+    tick, ticks = tick_of(str(status["moment"])), int(status["ticks"])
+    place = _BAR * tick // ticks if ticks else 0
+    return f"[{'=' * place}>{' ' * (_BAR - place)}] {tick} of {ticks}"
 
 
 def marks(rows: Mapping[str, str]) -> str:

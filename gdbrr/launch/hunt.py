@@ -34,6 +34,8 @@ PATIENCE = 2.0
 """Seconds that a run gets to end after SIGTERM."""
 _LOOK = 0.1
 _MOST_OUTPUT = 1 << 24
+Beside = Callable[[], contextlib.AbstractContextManager[Callable[[int], int]]]
+"""What is done beside a run. Asked now and then, with the program's id, it tells which signal that gets; 0: none."""
 _WAY_OUT = "FAILURE is failure, exit=N, exit!=N, signal, signal=N, crash, hang, hang:SECONDS or output:REGEX"
 
 
@@ -144,6 +146,8 @@ class Hunt:
     """Seconds that a run may take, after which it is ended; 0: as long as it likes."""
     late: bool = False
     """Whether a run was ended for that."""
+    input: str = os.devnull
+    beside: Beside = lambda: contextlib.nullcontext(lambda pid: 0)
 
     def attempts(self, most: int) -> Iterator[tuple[int, int]]:
         """(number of the run, seed or 0), in front of each run that `attempt` is to make."""
@@ -170,8 +174,8 @@ class Hunt:
         request = self.request._replace(profile=self.profile(seed))
         recording = record.Recording(request, record.recording_of(self.demo))
         try:
-            with open(os.devnull, "rb") as nothing, _pipe() as (ours, theirs):
-                run = self._run(recording, nothing.fileno(), ours, theirs)
+            with open(self.input, "rb") as given, _pipe() as (ours, theirs):
+                run = self._run(recording, given.fileno(), ours, theirs)
             if recording.panic and recording.panic.refused:
                 raise errors.refusal(recording.panic)
             recording.check_started(run.status)
@@ -189,18 +193,21 @@ class Hunt:
         recording.remove()
         return why, run, summary
 
-    def _run(self, recording: record.Recording, nothing: int, ours: int, theirs: int) -> Run:
+    def _run(self, recording: record.Recording, given: int, ours: int, theirs: int) -> Run:
         with terminal_signals(recording.signalled) as wake:
             recording.inherit_signals()
-            recording.start(stdio=(nothing, theirs, theirs))
+            recording.start(stdio=(given, theirs, theirs))
             for number in recording.early:
                 recording.hand_on(number)
-            output, hung, status = self._await(recording, wake, ours)
+            with self.beside() as beside:
+                output, hung, status = self._await(recording, wake, ours, beside)
         shown = recording.end(status)
         ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         return Run(shown, ended_by, hung, bytes(output))
 
-    def _await(self, recording: record.Recording, wake: int, ours: int) -> tuple[bytearray, bool, int]:
+    def _await(
+        self, recording: record.Recording, wake: int, ours: int, beside: Callable[[int], int]
+    ) -> tuple[bytearray, bool, int]:
         output, hung, ending, still = bytearray(), False, 0.0, _Stillness()
         began = time.monotonic()
         poll = select.poll()
@@ -212,14 +219,16 @@ class Hunt:
                 if number == ours:
                     self._drain(ours, output, poll)
                     continue
-                with contextlib.suppress(BlockingIOError):
-                    self.interrupted |= bool({*os.read(wake, 4096)} & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
+                self._hear(wake)
             pid, status = os.waitpid(recording.pid, os.WNOHANG)
             if pid:
+                self._hear(wake)  # the program may have died of what came to both of us a moment ago
                 self._drain(ours, output, poll)
                 return output, hung, status
             look = min(look * 2, _LOOK)
             recording.note_objects()
+            if number := beside(recording.pid):
+                recording.hand_on(number)
             hung = hung or 0 < self.until.hang <= still.seconds(recording)
             self.late = self.late or 0 < self.limit < time.monotonic() - began
             if (hung or self.interrupted or self.late) and not ending:
@@ -227,6 +236,10 @@ class Hunt:
                 recording.hand_on(signal.SIGTERM)
             elif ending and time.monotonic() > ending:
                 recording.hand_on(signal.SIGKILL)
+
+    def _hear(self, wake: int) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self.interrupted |= bool({*os.read(wake, 4096)} & {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
 
     @staticmethod
     def _drain(ours: int, output: bytearray, poll: select.poll) -> None:

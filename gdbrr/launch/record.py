@@ -66,6 +66,8 @@ class Ending(NamedTuple):
     panic: Panic | None
     guess: str = ""
     """The order that was chosen for the program, and why."""
+    risk: str = ""
+    """Why the replay may differ, where nobody chose the order."""
 
     @property
     def status(self) -> int:
@@ -101,6 +103,7 @@ class Recording:
 
     def __init__(self, request: Request, directory: Path) -> None:
         self.directory = directory
+        engines.refuse_audit(request.env)
         self.exe, self.program = request.program()
         self.request = request = request._replace(profile=_decided(request, self.program))
         self.random = os.urandom(16)
@@ -197,6 +200,7 @@ class Recording:
             stack_limit=self.stack_limit,
             ignored=signals["ignored"],
             blocked=signals["blocked"],
+            cache_pages=self.manifest["host"]["cache_pages"],
             **how,
         )
         self.pid = spawn.launch(request.engine, start, self.page, self.directory / "ctl", self.directory / "log")
@@ -226,6 +230,19 @@ class Recording:
             with contextlib.suppress(OSError):  # a full disk is the log's business; at the end it is written again
                 self._write_manifest()
 
+    def _note_unseen(self) -> None:
+        """What surely was mapped, where the program ended before anybody could look."""
+        objects, request = self.manifest["objects"], self.request
+        found = engines.preloads(request.env)
+        if not objects:
+            found = [self.program, host.interpreter(self.program)]
+            if engines.obeys(request.env):
+                from gdbrr.demo import guess
+
+                found += guess.loaded(self.program, request.env, request.cwd)
+        seen = {row["path"] for row in objects}
+        objects += [host.identity(file) for file in dict.fromkeys(found) if file and file not in seen]
+
     @property
     def panic(self) -> Panic | None:
         raw = self.page.slot(0).panic
@@ -246,10 +263,7 @@ class Recording:
         self.page.c.end_value = value
         self.manifest["end"] = {"kind": kind, "value": value}
         self.manifest.update(inputs.noted(self.page))
-        if not self.manifest["objects"]:
-            # It ended before anybody could look.
-            files = [self.program, host.interpreter(self.program)]
-            self.manifest["objects"] = [host.identity(file) for file in files if file]
+        self._note_unseen()
         try:
             self._write_manifest()
         except OSError as error:
@@ -341,7 +355,18 @@ def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda cod
     recording.remove()
     profile = recording.request.profile
     guess = f"order {profile.values['order'].value}, because {profile.guessed}" if profile.guessed else ""
-    return Ending(code, demo, summary, panic, guess)
+    return Ending(code, demo, summary, panic, guess, _risk(recording) if summary.threads > 1 else "")
+
+
+def _risk(recording: Recording) -> str:
+    """What speaks against the order that holds where none is asked for."""
+    order = recording.request.profile.values["order"]
+    if order.origin != "default" or order.value != "parallel":
+        return ""
+    from gdbrr.demo import guess
+
+    found = guess.order_for(recording.program, recording.request.env)
+    return found.why if found.order != order.value else ""
 
 
 def _await_end(recording: Recording, wake: int) -> int:

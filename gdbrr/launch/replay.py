@@ -101,6 +101,7 @@ def check_trust(demo: Demo, profile: Profile) -> None:
         f"  program:           {manifest['program']!r}\n"
         f"  arguments:         {' '.join(map(repr, manifest['argv'][1:])) or 'none'}\n"
         f"{files}"
+        f"{engines.shown(manifest)}"
         f"  executed natively: {native}",
         "if you trust it, add --trust",
     )
@@ -118,22 +119,6 @@ def native_classes(profile: Profile) -> list[str]:
 
 def is_native_rule(key: str, mode: object) -> bool:
     return key.startswith(("paths.", "descriptors.")) and mode != "record"
-
-
-def environment(manifest: dict[str, Any]) -> list[str]:
-    """The recorded environment, in which the loader finds nothing to obey but keeps every address.
-
-    The first letter of LD_* names is changed: the strings stay as long as they were, so the stack stays where it was.
-    """
-    result = []
-    for entry in manifest["env"]:
-        name = entry.partition("=")[0]
-        if name in ("LD_PRELOAD", "LD_AUDIT"):
-            raise GdbrrError(
-                f"the recording was made with {name}, which is not honoured from a demo", f"record again without {name}"
-            )
-        result.append("_" + entry[1:] if name.startswith("LD_") else entry)
-    return result
 
 
 def _signals(manifest: dict[str, Any]) -> tuple[int, int]:
@@ -171,11 +156,11 @@ def start(
     if not trust:
         check_trust(demo, profile)
     check_program(manifest)
-    env = environment(manifest)
-    with scratch.directory("image") as directory, abi.made_ctl() as (page, page_fd):
-        image.write_image(demo, directory / "image")
+    env = engines.environment(manifest)
+    with scratch.file() as image_fd, abi.made_ctl() as (page, page_fd):
+        unpacked = image.write_image(demo, spawn.file_of(image_fd))
         page.c.mode = lib.GR_MODE_REPLAY
-        page.c.data_size = (directory / "image").stat().st_size
+        page.c.data_size = unpacked.bytes
         page.c.end_kind = _END_KINDS[demo.end.kind]
         page.c.end_value = demo.end.value & 0xFFFFFFFF
         record.fill_profile(page, profile)
@@ -190,7 +175,7 @@ def start(
         program = spawn.Start(
             exe=placed.exe if placed else exe,
             argv=placed.argv if placed else manifest["argv"],
-            env=[*env, f"LD_PRELOAD={engine.preload()}"],
+            env=[*env, f"LD_PRELOAD={(placed.engine if placed else engine).preload(engines.preloaded(manifest))}"],
             cwd=placed.cwd if placed else manifest["cwd"],
             random=bytes.fromhex(manifest["random"]),
             stack_limit=manifest.get("limits", {}).get("stack", [spawn.stack_limit()])[0],
@@ -205,7 +190,7 @@ def start(
             cache_pages=None if placed or loader_log else _cache_pages(manifest),
         )
         try:
-            pid = spawn.launch(engine, program, page, spawn.file_of(page_fd), directory / "image")
+            pid = spawn.launch(engine, program, page, spawn.file_of(page_fd), unpacked.path)
         except BaseException:
             control.close()
             raise
@@ -219,10 +204,9 @@ def _place(demo: Demo, exe: str, engine: engines.Engine) -> Placed:
 
 
 def _cache_pages(manifest: Mapping[str, Any]) -> int | None:
-    """Of the loader's cache in the recording, where it has others now and libraries would lie elsewhere."""
+    """Of the loader's cache in the recording: where it has others when it is mapped, libraries would lie elsewhere."""
     recorded = manifest.get("host", {}).get("cache_pages")
-    known = isinstance(recorded, int) and 0 <= recorded < _MOST_CACHE_PAGES
-    return recorded if known and recorded != host.cache_pages() else None
+    return recorded if isinstance(recorded, int) and 0 <= recorded < _MOST_CACHE_PAGES else None
 
 
 def end_process(pid: int) -> None:
@@ -317,7 +301,7 @@ def _shell_status(code: int) -> int:
 
 def _problem(replay: Replay, demo: Demo, code: int) -> str:
     if not replay.control.raw.started:
-        ignored = [entry.partition("=")[0] for entry in demo.manifest["env"] if entry.startswith("LD_")]
+        ignored = engines.ignored(demo.manifest)
         why = f"; {', '.join(ignored)}, set while recording, is not honoured from a demo" if ignored else ""
         return f"the program {_how(code)} before the engine started{why}"
     if replay.slot.tick < demo.ticks or replay.slot.state != lib.GR_S_ENDED:

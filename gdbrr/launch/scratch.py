@@ -14,17 +14,8 @@ from pathlib import Path
 from gdbrr.errors import GdbrrError
 
 
-def remove(path: Path, known: tuple[str, ...] = ()) -> None:
-    """Remove a directory that holds files only, as far as that is to be had.
-
-    KNOWN are removed without a look at the directory, which takes a descriptor that need not be there.
-    """
-    for name in known:
-        with contextlib.suppress(OSError):
-            os.unlink(path / name)
-    with contextlib.suppress(OSError):
-        path.rmdir()
-        return
+def remove(path: Path) -> None:
+    """Remove a directory that holds files only, as far as that is to be had."""
     with contextlib.suppress(OSError):
         for name in os.listdir(path):
             os.unlink(path / name)
@@ -39,15 +30,46 @@ def place() -> str:
     raise GdbrrError("there is no directory for temporary files", "name one in TMPDIR")
 
 
+def _fresh() -> Path:
+    return Path(place()) / f"gdbrr-{os.urandom(8).hex()}"
+
+
+def _unwritable(path: Path, error: OSError) -> GdbrrError:
+    return GdbrrError(f"{path.parent} cannot be written: {error.strerror}", "make room, or set TMPDIR")
+
+
 @contextlib.contextmanager
-def directory(*known: str) -> Iterator[Path]:
-    """A private directory that is gone as soon as it is not needed any more, with the files KNOWN and others."""
-    path = Path(place()) / f"gdbrr-{os.urandom(8).hex()}"
+def directory() -> Iterator[Path]:
+    """A private directory that is gone as soon as it is not needed any more, with the files in it."""
+    path = _fresh()
     try:
         path.mkdir(mode=0o700)
     except OSError as error:
-        raise GdbrrError(f"{path.parent} cannot be written: {error.strerror}", "make room, or set TMPDIR") from None
+        raise _unwritable(path, error) from None
     try:
         yield path
     finally:
-        remove(path, known)
+        remove(path)
+
+
+def _nameless() -> int:
+    flags = os.O_RDWR | os.O_CLOEXEC
+    with contextlib.suppress(OSError):  # some file systems know none
+        return os.open(place(), flags | os.O_TMPFILE, 0o600)
+    path = _fresh()
+    try:
+        fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o600)
+    except OSError as error:
+        raise _unwritable(path, error) from None
+    os.unlink(path)
+    return fd
+
+
+@contextlib.contextmanager
+def file() -> Iterator[int]:
+    """A private file without a name: nothing of it stays, whatever becomes of us."""
+    fd = _nameless()
+    try:
+        yield fd
+    finally:
+        os.close(fd)

@@ -13,11 +13,12 @@ from gdbrr.report.words import preview
 
 _REGISTERS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _TEXT = 60
+_PATH = 256
 _LARGE = 1 << 16
 
 
 def text(pid: int, number: int, regs: dict[str, int]) -> str:
-    """`openat(-100, "/etc/hosts", 0, 0)`; empty where the call is not known."""
+    """`openat(-100, "/etc/hosts", 0, 0)`, `read(3 "/etc/hosts", 0x55..., 4096)`; empty where the call is not known."""
     call = tables.syscall_by_nr().get(number)
     if call is None:
         return ""
@@ -29,9 +30,20 @@ def text(pid: int, number: int, regs: dict[str, int]) -> str:
             continue
         if effect.word == "STR":
             shown[at] = preview(_read(pid, values[at], 4096).split(b"\0", 1)[0], _TEXT)
+        elif effect.word == "FD":
+            shown[at] += _file(pid, values[at])
         elif effect.word == "IN" and call.name in ("write", "pwrite64", "sendto"):
             shown[at] = preview(_read(pid, values[at], values[at + 1]), _TEXT)
     return f"{call.name}({', '.join(shown)})"
+
+
+def _file(pid: int, descriptor: int) -> str:
+    """What a descriptor of the replay itself is open for; recorded ones are not there."""
+    try:
+        path = os.readlink(f"/proc/{pid}/fd/{descriptor & 0xFFFFFFFF}")
+    except OSError:
+        return ""
+    return f" {preview(os.fsencode(path), _PATH)}" if path.startswith("/") else ""
 
 
 def _number(value: int) -> str:

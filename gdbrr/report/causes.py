@@ -177,9 +177,11 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
     yield from _changed(demo, opened, call)
     for notice in demo.manifest.get("notices", ()):
         yield Cause(notice, "record the program where it works alone")
-    for name, mode, call in unrecorded(demo, events):
+    for name, mode, asked in unrecorded(demo, events):
+        named = re.search(r'"[^"]+"', call) if call.startswith(f"{asked}(") else None
+        what = f"{asked} of {named[0]}" if named else asked
         yield Cause(
-            f"class {name} is {mode}, so {call} may answer differently in every run", f"record with --set {name}=record"
+            f"class {name} is {mode}, so {what} may answer differently in every run", f"record with --set {name}=record"
         )
     recorded = demo.manifest.get("host", {})
     here = host.facts()

@@ -130,8 +130,9 @@ def _row(thread: int, event: Event, state: _State) -> Wait | None:
         if not holders and event.check:  # a mutex whose taking was only counted
             holders = (event.check - 1,)
         return Wait(thread, f"waits for {_NAMES.get(event.result, 'an object')} at {thing:#x}", thing, holders)
-    if kind == lib.GR_OP_LIBRARY_LOCK and event.result and state.held.get(thing):
-        return Wait(thread, f"waits for a lock of the C library at {thing:#x}", thing, tuple(state.held[thing]))
+    if kind == lib.GR_OP_LIBRARY_LOCK and event.result and (event.check or state.held.get(thing)):
+        holders = (event.check - 1,) if event.check else tuple(state.held[thing])
+        return Wait(thread, f"waits for a lock of the C library at {thing:#x}", thing, holders)
     if kind == lib.GR_OP_COND_WAIT:
         return Wait(thread, f"waits for the condition variable at {thing:#x}", thing, ())
     if kind == lib.GR_OP_BARRIER_ARRIVE:

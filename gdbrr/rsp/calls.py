@@ -18,10 +18,11 @@ from gdbrr.rsp import bug
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.process import history
-from gdbrr.rsp.reverse import Target, parse_target, resolve
+from gdbrr.rsp.reverse import Target, parse_target, resolve, split
 from gdbrr.timeline.model import Epoch, Interrupted, Moment
 
 HISTORY_SECONDS = 1.0
+TOGETHER_SECONDS = 2.0
 ANSWER_SECONDS = 4.0
 """GDB's send_packet gives up after 6."""
 
@@ -48,10 +49,14 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
     status: dict[str, Any] = {
         "program": navigator.session.program,
         "live": live,
+        "unrecorded": navigator.unrecorded,
         "recording": navigator.live is not None,
         "finished": navigator.finished,
         "note": _note(navigator),
         "born": navigator.born,
+        "missed": navigator.missed,
+        "altered": navigator.altered is not None,
+        "early": navigator.session.settle is not None,
         "thread": navigator.thread,
     }
     if navigator.timeline is None:
@@ -80,6 +85,18 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
     }
 
 
+def _settle(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, bool]:
+    """Wait so many seconds for the replay to come to the end. It is no move: GDB reads its symbols meanwhile."""
+    if navigator.session.settle is not None:
+        seconds = min(float(body["seconds"]), ANSWER_SECONDS)
+        try:
+            navigator.session.settle(Meter(link, speak=False, deadline=time.monotonic() + seconds))
+        except Interrupted:
+            return {"settled": False}
+        navigator.session.settle = None
+    return {"settled": True}
+
+
 def _note(navigator: Navigator) -> str:
     note = navigator.session.note() if navigator.session.note is not None else ""
     if navigator.unrecorded and navigator.recording:
@@ -95,7 +112,13 @@ def epoch_of(epochs: Any, moment: Moment) -> int | None:
 
 
 def _epochs(navigator: Navigator, link: Link, body: dict[str, Any]) -> list[dict[str, Any]]:
-    return [_epoch(epoch) for epoch in navigator.span().epochs]
+    span, timeline = navigator.span(), navigator.timeline
+    assert timeline is not None
+    kept = {*timeline.checkpoints}
+    return [
+        {**_epoch(epoch), "threads": timeline.threads_in(epoch), "checkpoint": epoch.start in kept}
+        for epoch in span.epochs
+    ]
 
 
 def _epoch(epoch: Epoch) -> dict[str, Any]:
@@ -105,7 +128,6 @@ def _epoch(epoch: Epoch) -> dict[str, Any]:
         "end": epoch.end,
         "bytes": epoch.bytes,
         "time": epoch.time,
-        "checkpoint": True,
     }
 
 
@@ -115,10 +137,10 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         target = Target(moment=navigator.session.marks.find(str(body["mark"])))
     else:
         target = parse_target(body)
-    target = dataclasses.replace(target, silence=int(body.get("silence", 0)))
+    target = dataclasses.replace(target, silence=int(body.get("silence", 0)), stay=bool(body.get("stay")))
     if target.live and navigator.live is None:
         raise GdbrrError("nothing is being recorded", hint="try: rr-start")
-    if navigator.timeline is not None and not target.points and not target.live:
+    if navigator.timeline is not None and not (target.points or target.live or target.here):
         resolve(target, navigator.span(), navigator.moment_known() or navigator.span().end)
     elif navigator.timeline is None and not navigator.recording:
         raise GdbrrError("there is nothing to go back in", hint="try: rr-replay FILE")
@@ -129,15 +151,26 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
 def _history(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
     """Some changes of the first point before a moment, newest first, as many as there is time for.
 
-    "late" says that there was none for even one: then the search has to be a move, which may take its time.
+    "late" says that there was none for even one: then the search has to be a move, which may take its time. "each" says
+    that there are too many for a search of all in an epoch; who asks again may say so, and spares another try.
     """
     target = parse_target(body)
     if navigator.timeline is None or not target.points:
         raise GdbrrError("there is no past yet", hint="go back first, by rr-back")
     timeline, before = navigator.timeline, Moment.parse(str(body["before"]))
+    now = time.monotonic()
+    cell, each = target.points[0], bool(body.get("each"))
+    if not each and target.birth is None and len(target.points) == 1 and len(split(target.points)) == 1:
+        if navigator.listed is None or not navigator.listed.know(timeline, cell, before):
+            navigator.listed = history.Changes(timeline, cell, before)
+        try:
+            meter = Meter(link, speak=False, deadline=now + TOGETHER_SECONDS)
+            return {"rows": navigator.listed.rows(before, target.count, meter), "late": False, "each": False}
+        except Interrupted:
+            each = True
     deadline = time.monotonic() + HISTORY_SECONDS
     rows: list[dict[str, Any]] = []
-    meter = Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS)
+    meter = Meter(link, speak=False, deadline=now + ANSWER_SECONDS)
     late = False
     while len(rows) < target.count and time.monotonic() < deadline:
         try:
@@ -149,7 +182,7 @@ def _history(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str
         if "moment" not in row or row["moved"]:
             break
         before = Moment.parse(row["moment"])
-    return {"rows": rows, "late": late}
+    return {"rows": rows, "late": late, "each": each}
 
 
 def _marks(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, str]:
@@ -215,9 +248,15 @@ def _open(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, A
     return _status(navigator, link, body)
 
 
+def _engine_frames(navigator: Navigator, link: Link, body: dict[str, Any]) -> None:
+    navigator.engine_frames = bool(body["on"])
+
+
 _VERBS: dict[str, Callable[[Navigator, Link, dict[str, Any]], Any]] = {
     "status": _status,
+    "settle": _settle,
     "epochs": _epochs,
+    "engine_frames": _engine_frames,
     "arm": _arm,
     "describe": _describe,
     "end_recording": _end_recording,

@@ -20,10 +20,10 @@ from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
-from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_STOP, SIGNAL_TRAP, Stop
+from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_NONE, SIGNAL_STOP, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.library import Library, behind_stub
-from gdbrr.timeline.model import Call, Interrupted, Leaf
+from gdbrr.timeline.model import Call, Interrupted, Leaf, Turn
 
 Wait = Callable[[Upstream], Stop]
 """Waits for the stop of a resumed gdbserver and passes Ctrl-C on to it meanwhile."""
@@ -59,7 +59,7 @@ class Debuggee(Attached):
         self._wait = wait
         self._engine: list[tuple[int, int]] | None = None
         self._fresh = self.live is not None
-        self._until: Call | None = None
+        self._until: Call | Turn | None = None
         self.library = Library(self.pid)
         if self.live is not None:
             # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
@@ -96,7 +96,7 @@ class Debuggee(Attached):
         signals: Sequence[tuple[int, int]],
         held: set[Held],
         fence: Fence | None = None,
-        until: Call | None = None,
+        until: Call | Turn | None = None,
     ) -> Stop:
         """Let the leaf go on, thread STEP by one instruction or operation, and nobody behind UNTIL. Whoever's turn it
         is runs in any case: time belongs to the demo, and a thread alone would wait for its turn for ever."""
@@ -108,15 +108,16 @@ class Debuggee(Attached):
         return self._told(self._behind_store(self._go_on(step, signals, held, fence, plain), held, fence))
 
     def _behind_store(self, stop: Stop, held: set[Held], fence: Fence | None) -> Stop:
-        """A watched place was stored to by an operation: that happens at once, however many stores the engine makes of
-        it. So the stop is where the program goes on."""
+        """A watched place was stored to by an operation, or by the allocator: that happens at once, however many stores
+        the engine makes of it. So the stop is where the program goes on."""
         if stop.ended or not stop.has("watch", "awatch", "rwatch") or not self._in_engine(self._real_pc(stop)):
             return stop
         view = self.views().get(stop.tid)
-        if view is None or not view.ret_pc:
-            return stop
         code = {each for each in held if each[0] == SOFTWARE}
-        landed = self._run_to(stop.tid, view.ret_pc, b"vCont;c", code, fence)
+        landed = dataclasses.replace(stop, reasons=())
+        if view is not None and view.in_engine and view.ret_pc:
+            landed = self._run_to(stop.tid, view.ret_pc, b"vCont;c", code, fence)
+        landed = self._out_of_engine(stop.tid, landed, code, fence)
         if landed.ended or landed.tid != stop.tid or landed.signal != SIGNAL_TRAP or landed.has("replaylog"):
             return landed
         return dataclasses.replace(landed, reasons=stop.reasons)
@@ -278,6 +279,8 @@ class Debuggee(Attached):
         if stop.ended:
             self.upstream.pid = 0
             self.upstream.inserted.clear()
+        if self.leaf is not None:
+            self.leaf.check()
         return stop
 
     def _is_engines_timer(self, stop: Stop) -> bool:
@@ -356,10 +359,12 @@ class Debuggee(Attached):
         leaf, until = self.leaf, self._until
         return leaf is not None and until is not None and self.standing and not leaf.ended and leaf.tick == until.tick
 
-    def at_call(self, call: Call | None = None) -> Stop:
-        """The stop at that call, or at CALL."""
+    def at_call(self, call: Call | Turn | None = None) -> Stop:
+        """The stop at that call, or at CALL; of a turn, that somebody waits for it."""
         call = call or self._until
         assert call is not None
+        if isinstance(call, Turn):
+            return Stop(SIGNAL_NONE, self.turn())
         tid = next((tid for tid, view in self.views().items() if view.index == call.thread), self.turn())
         return Stop(SIGNAL_TRAP, tid, (("syscall_return" if call.returns else "syscall_entry", f"{call.number:x}"),))
 

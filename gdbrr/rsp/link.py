@@ -105,6 +105,7 @@ class Meter:
         self._speak = speak
         self._deadline = deadline
         self._next = time.monotonic() + QUIET_SECONDS
+        self._said = ""
 
     def __call__(self, text: str, fraction: float) -> None:
         self._link.pump()
@@ -113,4 +114,7 @@ class Meter:
             raise Interrupted("interrupted")
         if self._speak and now >= self._next:
             self._next = now + EVERY_SECONDS
-            self._link.console(f"gdbrr: {text} {fraction:.0%}\n")
+            line = f"gdbrr: {text} {fraction:.0%}\n"
+            if line != self._said:
+                self._link.console(line)
+            self._said = line

@@ -95,6 +95,7 @@ def resume_verb(verb: str, thread: int | None, signals: Sequence[tuple[int, int]
 
 Save = Callable[[str], None]
 Note = Callable[[], str]
+Settle = Callable[[Progress | None], None]
 
 
 @dataclass
@@ -113,3 +114,5 @@ class Session:
     program: str = ""
     crashed: bool = False
     """The recording ended in a fatal signal that the program brought on itself."""
+    settle: Settle | None = None
+    """Of a demo whose replay has not come to its end yet: wait for that. Until then the session is at its start."""

@@ -7,12 +7,13 @@ Owns: the current leaf and moment, the live process, the armed target. Thread id
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import SYSCALL, Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
-from gdbrr.rsp.process import history
+from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.forward import Forward
 from gdbrr.rsp.process.landing import Say
@@ -34,9 +35,13 @@ class Navigator(Forward):
         """The recording was ended, the live process was not."""
         self.born = False
         """The last search ended where the frame begins that it was about."""
+        self.missed = False
+        """The last search found nothing, and stayed."""
         self.finished = False
         """The live process has ended; its recording can be opened."""
         self._live_stop = Stop()
+        self.listed: history.Changes | None = None
+        """The changes that were listed last."""
         self._caught: tuple[Moment, Call] | None = None
         """The return from a system call that a move back stopped at last, and where."""
 
@@ -45,13 +50,16 @@ class Navigator(Forward):
         return self.live is not None and self.current is self.live
 
     def open(self) -> None:
-        """Stand where a session begins: a demo at its end, a live process at its first instruction."""
+        """Stand where a session begins: a demo at its end, if the replay has come there; a live process at its first
+        instruction."""
         if self.session.live is not None:
             upstream = self.pool.take()
             self.live = self.current = Debuggee(upstream, self._told, self._wait, live=self.session.live)
             self.thread = self.current.virtual(self.live.attach_stop.tid)
             self._live_stop = Stop(SIGNAL_NONE, self.thread)
             self.virtual_pid = self.session.live.pid
+        elif self.session.settle is not None:
+            self.land(self._timeline().start)
         else:
             self._land_at_end()
 
@@ -77,7 +85,22 @@ class Navigator(Forward):
             stop = self._forward_altered(debuggee, self.altered, actions)
             if stop is not None:
                 return stop
-        return self.run(*self._wishes(actions))
+        step, signals = self._wishes(actions)
+        over = step is not None and self.points.stepping_over(self.require().registers(step).get("rip", 0))
+        self.lock.look(actions, over)
+        self.turn = None
+        stop = self.run(step, signals)
+        if self.turn is not None and stop.signal == SIGNAL_NONE:
+            self.say(turns.sentence(self.require(), self.virtual_pid, self.lock.thread, self.turn))
+        return stop if stop.ended or self.lock.thread in (0, stop.tid) else self._in_thread(self.lock.thread, stop)
+
+    def _in_thread(self, thread: int, stop: Stop) -> Stop:
+        """STOP, the end of time, in the thread that was resumed alone: GDB knows of no stop in another one."""
+        debuggee = self.require()
+        if thread not in [debuggee.virtual(tid) for tid in debuggee.tids()]:
+            return stop
+        self.thread = thread
+        return self.here(stop.signal, stop.reasons)
 
     def _forward_altered(self, debuggee: Debuggee, altered: Altered, actions: Sequence[Action]) -> Stop | None:
         """A stop of the function that GDB calls; None, with all changes undone, where it was asked to go on in time."""
@@ -126,32 +149,40 @@ class Navigator(Forward):
 
     # ------------------------------------------------------------ back
 
-    def reverse_continue(self, progress: Progress | None = None) -> Stop:
-        """To the target a command armed, or to the last breakpoint or watchpoint hit before now."""
+    def reverse_continue(self, progress: Progress | None = None, thread: int = 0) -> Stop:
+        """To the target a command armed, or to the last breakpoint or watchpoint hit before now, of THREAD if one is
+        named: GDB knows of no stop in a thread that it has not resumed."""
         target, self.armed = self.armed, None
-        self.born = False
+        self.born = self.missed = False
         self.undo(progress)
         if target is None:
             self._leave_live(progress)
-            hit, call = self._search(self.points.for_search(), 1, progress), self._call_before(progress)
+            index = self._index(thread) if thread else None
+            points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
+            hit, call = self._search(points, 1, progress), self._call_before(progress, index)
             if call is not None and (hit is None or is_behind(call, hit.moment)):
                 stop = self.land_at_call(call, progress)
                 self._caught = self.moment(progress), call
                 return stop
             if hit is None:
-                return self._begin(progress)
+                return self._begin(progress, index or 0)
             self.land(hit.moment, progress, hit.thread)
             return self.here(SIGNAL_TRAP, self.points.reasons(hit))
         stop = self._reverse_to(target, progress)
         return self.here(SIGNAL_TRAP, (("awatch", f"{target.silence:x}"),)) if target.silence else stop
 
     def _reverse_to(self, target: Target, progress: Progress | None) -> Stop:
-        if target.live:
+        if target.live or (target.here and self.recording):
             return self._return_live()
+        if target.here:
+            return self.here(self._crash or SIGNAL_NONE)
         self._leave_live(progress)
         if not target.points:
             return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
         hit = self._search(target.points, target.count, progress, target.birth)
+        if hit is None and target.stay:
+            self.missed = True
+            return self.here(self._crash or SIGNAL_NONE)
         if hit is None:
             return self._begin(progress)
         self.land(hit.moment, progress, hit.thread)
@@ -160,16 +191,19 @@ class Navigator(Forward):
 
     def reverse_step(self, thread: int, progress: Progress | None = None) -> Stop:
         """One instruction or operation back in THREAD, or in the thread of the last stop (0)."""
-        self.armed = None
+        target, self.armed = self.armed, None
         self.undo(progress)
+        if target is not None and target.here:
+            return self.here(SIGNAL_TRAP)
         self._leave_live(progress)
         if thread in (0, self.thread):
             now = self.moment(progress)
         else:
             now = self._locate(thread, progress)
         before = self._timeline().previous(now, progress)
-        if before is None:
-            return self._begin(progress)
+        if before is None:  # where the thread begins; GDB knows of no stop in another one
+            self.thread = thread or self.thread
+            return self.here(SIGNAL_TRAP, _BEGIN)
         self.land(before, progress)
         return self.here(SIGNAL_TRAP)
 
@@ -183,23 +217,24 @@ class Navigator(Forward):
     ) -> Hit | None:
         if not points:
             return None
-        hit = None
-        before = self.moment(progress)
-        for _ in range(count):
-            hit, self.born = history.last(self._timeline(), points, before, progress, birth)
-            if hit is None or self.born:
-                return hit
-            before = hit.moment
+        hit, self.born = history.last(self._timeline(), points, self.moment(progress), progress, birth, count)
         return hit
 
-    def _call_before(self, progress: Progress | None) -> Call | None:
-        """The last system call to stop at before now. A return is where the program goes on; one that is there already
-        has come from it."""
+    def _index(self, thread: int) -> int | None:
+        debuggee = self.require()
+        view = debuggee.views().get(debuggee.real(thread))
+        return None if view is None else view.index
+
+    def _call_before(self, progress: Progress | None, thread: int | None = None) -> Call | None:
+        """The last system call to stop at before now, of THREAD. A return is where the program goes on; one that is
+        there already has come from it."""
         numbers = self.points.calls
         if numbers is None:
             return None
         now = self.moment(progress)
         call = self._timeline().last_call(now.tick + (now.pc is not None), numbers, progress)
+        while call is not None and thread not in (None, call.thread):
+            call = self._timeline().last_call(call.tick, numbers, progress)
         if call is None or not call.behind or (self._caught != (now, call) and not self._is_behind_call(now, call)):
             return call
         return self._timeline().last_call(call.tick, numbers, progress)
@@ -209,8 +244,9 @@ class Navigator(Forward):
             return False
         return self.require().upstream.memory(now.pc - 2, 2) == SYSCALL
 
-    def _begin(self, progress: Progress | None) -> Stop:
-        start = self._timeline().start
+    def _begin(self, progress: Progress | None, thread: int = 0) -> Stop:
+        """The start, or that of the thread of this index."""
+        start = self._timeline().birth(thread)
         if self._moment != start:
             self.land(start, progress)
         return self.here(SIGNAL_TRAP, _BEGIN)
@@ -297,6 +333,19 @@ class Navigator(Forward):
                 self.land(self._landed or self._timeline().start)
         elif upstream.running and upstream.alive:
             self._live_stop = self._arrive(self.current, self.current.halt())
+
+    def replace(self) -> bool:
+        """After a request that failed: another leaf where one stood whose gdbserver went down."""
+        if self.current is None or self.current.upstream.alive or self.altered or self._moment is None:
+            return False
+        if self.recording:
+            return False
+        thread = self.thread
+        with contextlib.suppress(GdbrrError):
+            self.land(self._moment)
+            self.thread = thread
+            return True
+        return False
 
     def restart(self, progress: Progress | None = None) -> Stop:
         if self.timeline is None:

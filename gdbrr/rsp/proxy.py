@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import select
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -92,11 +91,11 @@ class Proxy:
         except Closed:
             raise
         except GdbrrError as error:
-            return error_text(str(error))
+            return self._answer(request) if self.navigator.replace() else bug.refusal(request, error)
         except NoThread:
             return b"E03"
         except Exception as error:
-            return error_text(str(bug.internal(error)))
+            return bug.refusal(request, bug.internal(error))
 
     def _wait(self, upstream: Upstream) -> Stop:
         """Until UPSTREAM's process stops; meanwhile Ctrl-C goes to it, and the program's output to GDB."""
@@ -209,8 +208,7 @@ class Proxy:
         return self.navigator.require().upstream.request(request.payload)
 
     def _attached(self, request: rq.Attached) -> bytes:
-        # "Attached" would make GDB detach from the process at its end instead of killing it.
-        return b"0"
+        return b"0"  # "attached" would make GDB detach from the process at its end instead of killing it
 
     def _restart(self, request: rq.Restart) -> bytes | None:
         reply = self._stopped(self.navigator.restart())
@@ -243,7 +241,9 @@ class Proxy:
             data = threads_xml(self.navigator.require(), self._wire)
         elif request.object == "exec-file":
             data = files.program(self.navigator.require().pid)
-        elif request.object in ("auxv", "features", "libraries-svr4", "siginfo"):
+        elif request.object == "libraries-svr4":
+            data = files.libraries(self._selected()[0].upstream, request.annex)
+        elif request.object in ("auxv", "features", "siginfo"):
             debuggee, tid = self._selected()
             debuggee.upstream.select_thread(tid)
             window = b"%x,%x" % (request.offset, request.length)
@@ -259,10 +259,12 @@ class Proxy:
 
     def _read_registers(self, request: rq.ReadRegisters) -> bytes:
         debuggee, tid = self._selected()
-        return debuggee.g(tid)
+        return (debuggee.upstream if self.navigator.engine_frames else debuggee).g(tid)
 
     def _read_register(self, request: rq.ReadRegister) -> bytes:
         debuggee, tid = self._selected()
+        if self.navigator.engine_frames:
+            return debuggee.upstream.register(tid, request.number) or b"E01"
         return debuggee.p(tid, request.number)
 
     def _write_registers(self, request: rq.WriteRegisters) -> bytes:
@@ -271,7 +273,7 @@ class Proxy:
             return self._alter().write_registers(tid, request.payload)
         if request.payload[:1] == b"P":
             return b""  # gdbserver 13.1 knows none; GDB writes all of them then
-        self.navigator.change_live(tid)
+        self._may_change_live("refused", tid)  # GDB says why
         debuggee.upstream.select_thread(tid)
         return debuggee.upstream.request(request.payload)
 
@@ -288,13 +290,15 @@ class Proxy:
             return b"OK"  # GDB asks whether X packets are known
         if debuggee.leaf is not None:
             return self._alter().write_memory(request.payload)
-        try:
-            self.navigator.change_live()
-        except GdbrrError as error:
-            # GDB says only that it cannot access the memory; gdbrr's side of it shows what stands here.
-            print(f"gdbrr: {error}", file=sys.stderr, flush=True)
-            raise
+        self._may_change_live("gdbrr")  # GDB says only that it cannot access the memory
         return debuggee.upstream.request(request.payload)
+
+    def _may_change_live(self, who: str, tid: int | None = None) -> None:
+        try:
+            self.navigator.change_live(tid)
+        except GdbrrError as error:
+            bug.tell(error, who)
+            raise
 
     def _alter(self) -> Altered:
         meter = Meter(self._link, speak=False, deadline=time.monotonic() + calls.ANSWER_SECONDS)
@@ -322,11 +326,10 @@ class Proxy:
         return self._move(lambda meter: self.navigator.forward(actions))
 
     def _reverse_continue(self, request: rq.ReverseContinue) -> bytes:
-        return self._move(self.navigator.reverse_continue)
+        return self._move(lambda meter: self.navigator.reverse_continue(meter, self._continue.alone))
 
     def _reverse_step(self, request: rq.ReverseStep) -> bytes:
-        thread = self._continue.tid if self._continue.exact else 0
-        return self._move(lambda meter: self.navigator.reverse_step(thread, meter))
+        return self._move(lambda meter: self.navigator.reverse_step(self._continue.alone, meter))
 
     def _move(self, move: Callable[[Meter], Stop]) -> bytes:
         """What fails leaves everything where it was, with a word on GDB's terminal."""
@@ -350,6 +353,7 @@ class Proxy:
     def _stop_reason(self, request: rq.StopReason) -> bytes:
         if self.navigator.current is None:
             return b"W00"
+        self.navigator.recover()
         return self._stopped(self.navigator.stop_now())
 
     def _custom(self, request: rq.Custom) -> bytes:

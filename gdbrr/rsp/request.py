@@ -36,6 +36,11 @@ class ThreadId:
     def exact(self) -> bool:
         return self.tid > 0
 
+    @property
+    def alone(self) -> int:
+        """The thread, 0 where it is no single one."""
+        return self.tid if self.exact else 0
+
     def wire(self, multiprocess: bool) -> bytes:
         tid = b"-1" if self.tid == ALL else b"%x" % self.tid
         if not multiprocess or self.pid is None:

@@ -162,11 +162,15 @@ class Target:
     start: bool = False
     end: bool = False
     live: bool = False
+    here: bool = False
+    """No move: only the stop."""
     points: tuple[Point, ...] = ()
     count: int = 1
     silence: int = 0
     """GDB is to be told of an access to this address, which it has a silent watchpoint for; 0: it is to say that it
     stopped."""
+    stay: bool = False
+    """Where a search for the points finds nothing, it ends where it began, and not at the start."""
     birth: tuple[int, int] | None = None
     """pc and stack pointer at which a search for the points ends: where the frame that they belong to begins."""
 
@@ -189,7 +193,8 @@ def parse_target(body: dict[str, Any]) -> Target:
         if "at" in body:
             return Target(at=float(body["at"]))
         if "where" in body:
-            return {"start": Target(start=True), "end": Target(end=True), "live": Target(live=True)}[body["where"]]
+            places = {"start": Target(start=True), "end": Target(end=True), "live": Target(live=True)}
+            return {**places, "here": Target(here=True)}[body["where"]]
         if body.get("points"):
             points = tuple(_point(item) for item in body["points"])
             birth = body.get("birth")
@@ -245,7 +250,10 @@ def _tick_at(target: Target, span: Span, now: Moment) -> int:
     if target.later is not None and seconds > here:
         # Ticks between two known times have the earlier one; whoever wants to go on shall not stay.
         return max(tick, min(now.tick + 1, span.end.tick))
-    return tick if target.later is None or target.later >= 0 else min(tick, now.tick)
+    if target.later is None or target.later >= 0 or tick < now.tick:
+        return tick
+    # So back to the last one that has an earlier time, if only by one.
+    return max(now.tick - 1, span.start.tick)
 
 
 def epoch_before(span: Span, now: Moment, count: int) -> Moment:

@@ -171,6 +171,8 @@ class Upstream:
         return GdbrrError("gdbserver ended unexpectedly" + self._complaint(), hint="try again from another moment")
 
     def _complaint(self) -> str:
+        if self._errors.closed:
+            return ""
         self._errors.seek(0)
         lines = self._errors.read().decode("utf-8", "replace").strip().splitlines()
         return f" ({lines[-1]})" if lines else ""
@@ -365,5 +367,7 @@ class Pool:
             self._forget(upstream)
 
     def _forget(self, upstream: Upstream) -> None:
-        self._all.remove(upstream)
-        upstream.close()
+        """One that went down while it held a leaf may have been forgotten already, as the one for host files."""
+        if upstream in self._all:
+            self._all.remove(upstream)
+            upstream.close()

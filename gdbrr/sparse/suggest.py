@@ -20,6 +20,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.sparse import candidates, payload, tour, trial
 from gdbrr.sparse.candidates import Candidate
+from gdbrr.sparse.company import Company
 from gdbrr.sparse.trial import Interrupted, Run
 
 if TYPE_CHECKING:
@@ -71,8 +72,17 @@ class Found:
 
 
 class Search:
-    def __init__(self, request: Request, scratch: Path, say: Say, tries: int = TRIES, limit: float = LIMIT) -> None:
+    def __init__(
+        self,
+        request: Request,
+        scratch: Path,
+        say: Say,
+        tries: int = TRIES,
+        limit: float = LIMIT,
+        company: Company | None = None,
+    ) -> None:
         self._request = request
+        self._company = company or Company()
         self._demo = scratch / "trial.demo"
         self._full = scratch / "full.demo"
         self._altered = scratch / "altered.demo"
@@ -102,7 +112,7 @@ class Search:
     # ---------------------------------------------------------------- the whole run
     def _begin(self) -> Found:
         self._say("running the program by itself")
-        native = trial.native(self._request.argv, self._limit)
+        native = trial.native(self._request.argv, self._limit, self._company)
         self._seen(native)
         profile = self._decided()
         notes: list[str] = []
@@ -145,7 +155,7 @@ class Search:
         return profile.with_order(guessed.order, guessed.why)
 
     def _attempt(self, profile: Profile) -> trial.Verdict:
-        verdict = trial.attempt(self._request, profile, self._demo, self._limit)
+        verdict = trial.attempt(self._request, profile, self._demo, self._limit, self._company)
         self._recordings += verdict.run.recordings
         self._seen(verdict.run)
         return verdict

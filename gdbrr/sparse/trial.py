@@ -1,16 +1,17 @@
 """One trial of a profile: the program recorded with it, and that demo replayed.
 
 Runs in: `gdbrr suggest`. May call: errors, config, demo, launch, report.
-Owns: what a run is given (no input; its output goes nowhere), what it may take, and when a trial counts as good: its
+Owns: what a run is given (its company; its output goes nowhere), what it may take, and when a trial counts as good: its
 replay kept to the demo and wrote every byte that the recording had written.
 """
 
 from __future__ import annotations
 
+import contextlib
 import resource
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,10 +24,12 @@ from gdbrr.report import divergence
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
     from gdbrr.launch.record import Request
+    from gdbrr.sparse.company import Company
 
 SHORT = 0.3
 """Seconds of processor time below which a run is made more than once, and the least counts."""
 _TIMES = 3
+_LOOK = 0.02
 _REPLAY_TIMES = 20
 _REPLAY_LEAST = 30.0
 _ALWAYS = hunt.Until((lambda run: "it was asked for",))
@@ -63,24 +66,19 @@ class Verdict(NamedTuple):
     """What was wrong with its replay."""
 
 
-def native(argv: Sequence[str], limit: float) -> Run:
+def native(argv: Sequence[str], limit: float, company: Company) -> Run:
     """The program without gdbrr."""
     found: Run | None = None
     for _ in range(_TIMES):
-        began, before = time.monotonic(), _children()
-        try:
-            done = subprocess.run(
-                argv,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=limit,
-                check=False,
-            )
-        except subprocess.TimeoutExpired:
-            raise _too_long(limit) from None
-        status = done.returncode if done.returncode >= 0 else 128 - done.returncode
-        run = Run(status, done.stdout, _children() - before, time.monotonic() - began)
+        began, before = time.monotonic(), _children(company)
+        with open(company.input, "rb") as given, company.beside() as beside:
+            process = subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            output = _await(process, began + limit, beside)
+        if output is None:
+            raise _too_long(limit, company)
+        status = process.returncode if process.returncode >= 0 else 128 - process.returncode
+        company.check(f"and the program ended with status {status}")
+        run = Run(status, output, _children(company) - before, time.monotonic() - began)
         found = run if found is None else run._replace(cpu=min(run.cpu, found.cpu))
         if run.cpu > SHORT:
             break
@@ -88,25 +86,48 @@ def native(argv: Sequence[str], limit: float) -> Run:
     return found
 
 
-def record(request: Request, profile: Profile, demo: Path, limit: float) -> Run:
+def _await(process: subprocess.Popen[bytes], end: float, beside: Callable[[int], int]) -> bytes | None:
+    """Its output; None if it had to be ended."""
+    with process:
+        try:
+            while True:
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    return process.communicate(timeout=_LOOK)[0]
+                if time.monotonic() > end:
+                    return None
+                if number := beside(process.pid):
+                    process.send_signal(number)
+        finally:
+            process.kill()
+
+
+def record(request: Request, profile: Profile, demo: Path, limit: float, company: Company) -> Run:
     """The program recorded with PROFILE; the demo is that of the last of several runs."""
     found: Run | None = None
     first = 0
     for count in range(1, _TIMES + 1):
-        once = hunt.Hunt(request._replace(profile=profile), demo, _ALWAYS, limit=limit)
-        began, before = time.monotonic(), _children()
+        once = hunt.Hunt(
+            request._replace(profile=profile),
+            demo,
+            _ALWAYS,
+            limit=limit,
+            input=str(company.input),
+            beside=company.beside,
+        )
+        began, before = time.monotonic(), _children(company)
         _, run, summary = once.attempt(0)
         if once.interrupted:
             raise Interrupted
         if once.late:
-            raise _too_long(limit)
+            raise _too_long(limit, company)
+        company.check(f"and the program ended with status {run.status}")
         assert summary
-        cpu = _children() - before
+        cpu = _children(company) - before
         first = first or summary.log_bytes
         growth = max(0, summary.log_bytes - first) / max(1, count - 1)
         seconds = time.monotonic() - began
-        fresh = Run(run.status, run.output, cpu, seconds, summary.bytes, summary.log_bytes, count, growth)
-        found = fresh if found is None else fresh._replace(cpu=min(fresh.cpu, found.cpu))
+        seen = Run(run.status, run.output, cpu, seconds, summary.bytes, summary.log_bytes, count, growth)
+        found = seen if found is None else seen._replace(cpu=min(seen.cpu, found.cpu))
         if cpu > SHORT:
             break
     assert found
@@ -129,21 +150,22 @@ def replay(path: Path, run: Run) -> str:
         return "" if outcome.synchronised else divergence.problem(demo, outcome)
 
 
-def attempt(request: Request, profile: Profile, demo: Path, limit: float) -> Verdict:
+def attempt(request: Request, profile: Profile, demo: Path, limit: float, company: Company) -> Verdict:
     """Record with PROFILE and replay."""
-    run = record(request, profile, demo, limit)
+    run = record(request, profile, demo, limit, company)
     why = replay(demo, run)
     return Verdict(run, not why, why)
 
 
-def _children() -> float:
-    """Processor time of all children that were waited for."""
+def _children(company: Company) -> float:
+    """Processor time of all children that were waited for, but for those who only ask the program."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return usage.ru_utime + usage.ru_stime
+    return usage.ru_utime + usage.ru_stime - company.spent
 
 
-def _too_long(limit: float) -> GdbrrError:
+def _too_long(limit: float, company: Company) -> GdbrrError:
+    company.check(f"and the program did not end within {limit:g} s")
     return GdbrrError(
         f"the program did not end within {limit:g} s, and it is to be run many times",
-        "give it less to do, end it by `timeout`, or raise --limit",
+        "give it less to do, end it by --client or `timeout`, or raise --limit",
     )

@@ -1,13 +1,15 @@
 """The skeleton, which runs ahead once, and the checkpoints it leaves behind at the starts of epochs.
 
-Runs in: the server and scripts. May call: errors, demo, ctl, launch.
-Owns: which checkpoints exist.
+Runs in: the server and scripts; the skeleton is driven by a thread of its own. May call: errors, demo, ctl, launch.
+Owns: which checkpoints exist. INVARIANT(one-at-the-list): whoever looks at them or changes them holds the lock; the
+thread alone commands the skeleton, and nobody but who opened the timeline wakes anything.
 """
 
 from __future__ import annotations
 
 import bisect
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 
@@ -17,7 +19,9 @@ from gdbrr.ctl.control import Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
-from gdbrr.timeline.model import Moment, Progress
+from gdbrr.timeline.model import Interrupted, Moment, Progress
+from gdbrr.timeline.state.states import States, verify
+from gdbrr.timeline.step.near import Near
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker
 
@@ -25,32 +29,117 @@ _SPACING = 20
 """How many times longer the replay between two checkpoints takes than making one, once they had to be thinned out."""
 _SPARE = 8
 """Checkpoints beyond the limit while none may go."""
-_COSTLY = 0.1
+_COSTLY = 0.02
 """Seconds from a checkpoint to a place, after which that gets one, too."""
+_ON_THE_WAY = (8, 64)
+"""Parts of such a way in front of its end at which others are left: steps back from there are short ways."""
+_FEW = 256
+"""Ticks of a way, below which none are."""
+_LOOK = 0.02
+"""Seconds between two looks at Ctrl-C while the skeleton is waited for."""
 
 
 class Checkpoints:
     """INVARIANT(first-checkpoint): there is always a checkpoint at tick 0; it is never thinned out."""
 
-    def __init__(self, demo: Demo, replay: replays.Replay, final_thread: int) -> None:
+    def __init__(
+        self, demo: Demo, replay: replays.Replay, final_thread: int, ahead: bool = True, check: bool = False
+    ) -> None:
+        """AHEAD: the skeleton runs on by itself; otherwise as far as it is asked for. CHECK: states are compared."""
         self._replay = replay
         self._final_thread = final_thread
         self._most = max(2, replay.profile.knobs()["checkpoints"])
         self._most_memory = replay.profile.knobs()["checkpoint_memory"]
         self._starts = [epoch.start for epoch in demo.epochs] or [0]
         self._next = 0
-        self._under_way = False  # the skeleton runs to the next start, because somebody was interrupted
         self._kept: list[Checkpoint] = []
+        self._near = Near()
         self._pinned = 0
         self._thinned = False
         self._left = time.monotonic()  # when the newest was made
         self._cost = 0.0  # seconds that it took
         self._changes = Changes()
         self._frozen_at: int | None = None  # where the skeleton left its newest copy, if nothing went wrong
+        self._lock = threading.Condition(threading.RLock())  # notified when the thread has something to do, or has done
+        self._ahead = ahead
+        self._wanted = -1  # a tick that somebody waits for
+        self._busy = 0  # searches and ways to a place that are under way: they have the processors to themselves
+        self._closing = False
+        self._failed: Exception | None = None  # why the skeleton went no farther
         self._skeleton = Worker(replay.control, replay.slot, demo)
+        self.states = States(len(demo.threads), self._another) if check else None
+        self._skeleton.states = self.states
         self._skeleton.finish()
         self._leave()
         self._kept[0].is_expendable(0)  # all others can be made again from it
+        self._thread = threading.Thread(target=self._drive, name="gdbrr skeleton", daemon=True)
+        if self._next < len(self._starts):
+            self._thread.start()
+
+    # ---------------------------------------------------------------- the skeleton
+    def _drive(self) -> None:
+        """Run from one start to the next as long as there are any."""
+        try:
+            while self._may_go_on():
+                self._skeleton.begin(self._starts[self._next])
+                state = self._skeleton.finish(self._stop_if_closing)
+                with self._lock:
+                    if state != lib.GR_S_STANDING:
+                        self._next = len(self._starts)  # the program's end came first
+                    else:
+                        self._leave()
+                    self._lock.notify_all()
+        except Interrupted:
+            pass
+        except Exception as error:  # it is for those who wait
+            with self._lock:
+                self._failed = error
+                if isinstance(error, Desynchronised):
+                    self._skeleton.drop()  # it can go nowhere any more; the checkpoints that it left can
+                self._lock.notify_all()
+
+    def _may_go_on(self) -> bool:
+        with self._lock:
+            while not self._closing and self._next < len(self._starts):
+                if self._starts[self._next] <= self._wanted or (self._ahead and not self._busy):
+                    return True
+                self._lock.wait()
+            return False
+
+    def _stop_if_closing(self, what: str, fraction: float) -> None:
+        if self._closing:
+            raise Interrupted("the timeline is closed")
+
+    def reach(self, tick: int, progress: Progress | None = None) -> None:
+        """Wait until the skeleton has left all checkpoints in front of TICK."""
+        with self._lock:
+            first = self._skeleton.slot.tick
+            try:
+                while self._next < len(self._starts) and self._starts[self._next] <= tick:
+                    if self._failed:
+                        raise self._failed
+                    self._wanted = tick
+                    self._lock.notify_all()
+                    self._lock.wait(_LOOK)
+                    if progress:
+                        done = self._skeleton.slot.tick - first
+                        progress("replaying", min(1.0, max(0, done) / max(1, tick - first)))
+            finally:
+                self._wanted = -1
+            if isinstance(self._failed, Desynchronised) and tick > self._failed.tick:
+                raise self._failed
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[None]:
+        """INVARIANT(search-alone): meanwhile the skeleton begins no epoch but those that somebody waits for."""
+        with self._lock:
+            self._busy += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._busy -= 1
+                self._lock.notify_all()
 
     # ---------------------------------------------------------------- which there are
     def _leave(self) -> None:
@@ -86,6 +175,7 @@ class Checkpoints:
     def _thin(self) -> None:
         if self._pinned:
             return
+        self._near.thin(self._most_memory - sum(kept.held for kept in self._kept))
         while len(self._kept) > self._most or (
             len(self._kept) > 2 and sum(kept.held for kept in self._kept) > self._most_memory
         ):
@@ -108,24 +198,29 @@ class Checkpoints:
 
     def make_room(self, needed: Checkpoint | None) -> bool:
         """Every second one goes; from now on there are at most as many as are left."""
-        if self._pinned:
-            return False
-        goal = max(2, len(self._kept) // 2)
-        if len(self._kept) <= goal:
-            return False
-        while len(self._kept) > goal and self._end_one(needed):
-            pass
-        self._most = goal
-        self._thinned = True
-        return True
+        with self._lock:
+            if self._pinned:
+                return False
+            if self._near.end(needed):
+                return True
+            goal = max(2, len(self._kept) // 2)
+            if len(self._kept) <= goal:
+                return False
+            while len(self._kept) > goal and self._end_one(needed):
+                pass
+            self._most = goal
+            self._thinned = True
+            return True
 
     def again(self, lost: Checkpoint) -> Checkpoint:
-        at = self._kept.index(lost)
-        if not at:
-            raise GdbrrError(
-                "the first checkpoint of the replay was ended from outside", "free some memory and open the demo again"
-            )
-        worker = self._kept[at - 1].wake(self._final_thread)
+        with self._lock:
+            at = bisect.bisect_left(self.ticks, lost.tick)
+            if not at:
+                raise GdbrrError(
+                    "the first checkpoint of the replay was ended from outside",
+                    "free some memory and open the demo again",
+                )
+            worker = self._kept[at - 1].wake(self._final_thread)
         try:
             worker.run(lost.tick)
             return worker.freeze()
@@ -135,12 +230,48 @@ class Checkpoints:
     @contextlib.contextmanager
     def pinned(self) -> Iterator[None]:
         """None goes meanwhile."""
-        self._pinned += 1
+        with self._working():
+            with self._lock:
+                self._pinned += 1
+            try:
+                yield
+            finally:
+                with self._lock:
+                    self._pinned -= 1
+                    self._thin()
+
+    def _another(self, tick: int) -> Worker:
+        """One more process in front of TICK, which nobody compares."""
+        with self._lock:
+            source = self._kept[bisect.bisect_right(self.ticks, tick) - 1]
+            worker = self.wake(source)
+        worker.states = None
         try:
-            yield
-        finally:
-            self._pinned -= 1
-            self._thin()
+            if worker.slot.tick < tick:
+                worker.run(tick)
+        except BaseException:
+            worker.drop()
+            raise
+        return worker
+
+    def verify(self, end: int, at_once: int, progress: Progress | None) -> int:
+        """Run every stretch up to END again, from its checkpoint; tells how many states were compared."""
+        assert self.states
+        before = self.states.compared
+        with self.pinned():
+            self.reach(end, progress)
+            ticks = [*self.states.ticks, *([] if end in self.states.ticks else [end])]
+            with self._lock:
+                kept = list(self._kept)
+            behind = [one.tick for one in kept[1:]] + [end]
+            stretches = [
+                (one, [tick for tick in ticks if one.tick < tick <= last])
+                for one, last in zip(kept, behind, strict=True)
+            ]
+            if stretches and stretches[-1][1][-1:] == [end]:  # nobody but a leaf comes there, so two of them do
+                stretches.append((kept[-1], [end]))
+            verify(self.states, stretches, self._final_thread, at_once, progress)
+        return self.states.compared - before
 
     @property
     def soft(self) -> Soft | None:
@@ -151,54 +282,53 @@ class Checkpoints:
         """What the profile of the recording says."""
         return self._replay.profile.knobs()[name]
 
-    def reach(self, tick: int, progress: Progress | None = None) -> None:
-        """Let the skeleton run ahead as far as there are checkpoints to leave in front of TICK."""
-        while self._next < len(self._starts) and self._starts[self._next] <= tick:
-            goal = self._starts[self._next]
-            if not self._under_way:
-                self._skeleton.begin(goal)
-                self._under_way = True
-            try:
-                state = self._skeleton.finish(progress, "replaying", goal)
-            except Desynchronised:
-                # It can go nowhere any more; the checkpoints that it left can.
-                self._next = len(self._starts)
-                self._skeleton.drop()
-                raise
-            self._under_way = False
-            if state != lib.GR_S_STANDING:
-                return  # the program's end came first
-            self._leave()
-
     def nearest(self, tick: int, progress: Progress | None = None) -> Checkpoint:
         """The last checkpoint that stands at TICK or in front of it."""
-        self.reach(tick, progress)
-        return self._kept[bisect.bisect_right([kept.tick for kept in self._kept], tick) - 1]
+        with self._lock:
+            self.reach(tick, progress)
+            found = self._kept[bisect.bisect_right(self.ticks, tick) - 1]
+            return self._near.best(found.tick, tick) or found
 
     def wake(self, checkpoint: Checkpoint) -> Worker:
         return checkpoint.wake(self._final_thread)
 
     def worker_at(self, tick: int, progress: Progress | None = None) -> Worker:
         """A worker that stands in front of TICK."""
-        worker = self.wake(self.nearest(tick, progress))
-        try:
-            if worker.slot.tick < tick:
-                began = time.monotonic()
-                state = worker.run(tick, progress=progress, what="going there")
-                costly = time.monotonic() - began > _COSTLY and len(self._kept) < self._most + _SPARE
-                if costly and state == lib.GR_S_STANDING and tick not in self.ticks:
-                    with contextlib.suppress(NoProcess):
-                        self._keep(worker.freeze())
-        except BaseException:
-            worker.drop()
-            raise
-        return worker
+        with self._working():
+            with self._lock:
+                worker = self.wake(self.nearest(tick, progress))
+            try:
+                if worker.slot.tick < tick:
+                    self._go_on(worker, tick, progress)
+            except BaseException:
+                worker.drop()
+                raise
+            return worker
+
+    def _go_on(self, worker: Worker, tick: int, progress: Progress | None) -> None:
+        """INVARIANT(again-is-near): who was at a place comes there, and a little in front of it, by a short way."""
+        began, way = time.monotonic(), tick - worker.slot.tick
+        stops = [tick - way // part for part in _ON_THE_WAY if way > _FEW]
+        for stop in (*stops, tick):
+            state = worker.run(stop, progress=progress, what="going there")
+            if state != lib.GR_S_STANDING:
+                return
+            if time.monotonic() - began > _COSTLY:
+                self._leave_near(worker, stop)
+
+    def _leave_near(self, worker: Worker, tick: int) -> None:
+        with self._lock, contextlib.suppress(NoProcess):
+            if self._near.wants(tick) and tick not in self.ticks:
+                made = worker.freeze()
+                made.keeper = self
+                self._near.keep(made)
+                self._thin()
 
     def between(self, source: Checkpoint, tick: int) -> Checkpoint | None:
         """One more checkpoint, at TICK behind SOURCE; None where there are too many."""
-        if len(self._kept) >= self._most + 2 * _SPARE or tick in self.ticks:
-            return None
-        try:
+        with self._lock, contextlib.suppress(NoProcess):
+            if len(self._kept) >= self._most + 2 * _SPARE or tick in self.ticks:
+                return None
             worker = self.wake(source)
             try:
                 if worker.run(tick) == lib.GR_S_STANDING:
@@ -207,16 +337,18 @@ class Checkpoints:
                     return made
             finally:
                 worker.drop()
-        except NoProcess:
-            pass
         return None
 
     def spans(self, before: Moment, progress: Progress | None = None) -> list[tuple[Checkpoint, int]]:
         """(checkpoint, tick where the next one takes over), the nearest in front of BEFORE first."""
-        self.reach(before.tick, progress)
         # A checkpoint in front of BEFORE's own segment begins the span that ends in it.
         last = before.tick if before.pc is not None else before.tick - 1
-        kept = [checkpoint for checkpoint in self._kept if checkpoint.tick <= last]
+        with self._lock:
+            self.reach(before.tick, progress)
+            kept = [checkpoint for checkpoint in self._kept if checkpoint.tick <= last]
+            # Others in the newest span only: what was not written to is known between the starts of epochs.
+            newest = kept[-1].tick if kept else last
+            kept += self._near.between(newest, last)
         if not kept:  # BEFORE is the beginning of time
             return []
         ends = [checkpoint.tick for checkpoint in kept[1:]] + [before.tick]
@@ -230,9 +362,10 @@ class Checkpoints:
         """
         start, end = span[0].tick, span[1]
         last = address + size - 1
-        if not self._changes.unwritten(start, end, address, size):
-            return False
-        behind = next((kept for kept in self._kept if kept.tick == end), None)
+        with self._lock:
+            if not self._changes.unwritten(start, end, address, size):
+                return False
+            behind = next((kept for kept in self._kept if kept.tick == end), None)
         pages = range(address // lib.GR_PAGE, last // lib.GR_PAGE + 1)
         try:
             return behind is not None and all(any(behind.read(page * lib.GR_PAGE, lib.GR_PAGE)) for page in pages)
@@ -241,9 +374,17 @@ class Checkpoints:
 
     @property
     def ticks(self) -> list[int]:
-        return [checkpoint.tick for checkpoint in self._kept]
+        with self._lock:
+            return [checkpoint.tick for checkpoint in self._kept]
 
     def close(self) -> None:
+        with self._lock:
+            self._closing = True
+            self._lock.notify_all()
+        if self._thread.is_alive():
+            self._skeleton.slot.poke()
+            self._thread.join()
+        self._near.end()
         for checkpoint in self._kept:
             checkpoint.drop()
         self._kept.clear()

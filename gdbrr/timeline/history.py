@@ -16,6 +16,7 @@ from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search, joined, named
 from gdbrr.timeline.segment import Segments
+from gdbrr.timeline.step.code import always_stores, decoded
 from gdbrr.timeline.worker import Checkpoint
 
 _LONGEST_INSTRUCTION = 15
@@ -41,6 +42,8 @@ class History:
         self._search = search
         self._writers: dict[int, int] = {}
         """Of the instruction behind a store: where the one that stored was, the first time."""
+        self._always: dict[int, bool] = {}
+        """Which of those store to the same place each time they are executed."""
 
     def all_hits(
         self, points: Sequence[Point], after: Moment, before: Moment, exact: bool, progress: Progress | None
@@ -131,11 +134,19 @@ class History:
         """Moments by piece, tick and number of the hit there, as far as one more run tells them.
 
         Whoever stored goes on behind itself, mostly, so each instruction behind a store names one in front of it. Where
-        that was executed since the store before, it did this one. The rest is looked for one by one.
+        that stores whenever it is executed, and always there, the number of its stores is that of its executions, and
+        no run is needed. Where it was executed since the store before, it did this one. The rest is looked for one by
+        one.
         """
         stores = [one for one in found if not one.piece.executes and not one.hit.by_operation]
         if len(stores) < 2:
             return {}
+        moments = {
+            (one.piece, one.hit.tick, one.hit.nth): Moment(one.hit.tick, pc, one.hit.stores)
+            for one in stores
+            if one.hit.stores and (pc := self._writer(one, progress)) is not None and self._always.get(pc)
+        }
+        stores = [one for one in stores if (one.piece, one.hit.tick, one.hit.nth) not in moments]
         runs = []
         for piece in run.pieces:
             mine = [one for one in stores if one.piece == piece]
@@ -144,7 +155,6 @@ class History:
             for at in range(0, len(writers), room):
                 extra = [Piece(Point(PointKind.EXEC, pc), pc, 1) for pc in writers[at : at + room]]
                 runs.append(_Run(run.source, run.end, run.inside, (piece, *extra)))
-        moments: dict[tuple[Piece, int, int], Moment] = {}
         for again, both in self._made(runs, progress):
             moments.update(self._paired(again.pieces[0], both))
         return moments
@@ -152,9 +162,21 @@ class History:
     def _writer(self, one: Found, progress: Progress | None) -> int | None:
         behind = one.hit.pc
         if behind not in self._writers:
-            self._writers[behind] = self._search.hit_of(one, progress).pc
+            pc = self._writers[behind] = self._search.hit_of(one, progress).pc
+            self._always[pc] = self._stores_always(one.hit.tick, pc, behind, progress)
         pc = self._writers[behind]
         return pc if 0 <= behind - pc <= _LONGEST_INSTRUCTION else None
+
+    def _stores_always(self, tick: int, pc: int, behind: int, progress: Progress | None) -> bool:
+        """INVARIANT(no-stack-there): what is addressed without a register is a variable; no call that leads to BEHIND
+        pushes its return address there."""
+        worker = self._checkpoints.worker_at(tick, progress)
+        try:
+            code = worker.read(pc, _LONGEST_INSTRUCTION)
+        finally:
+            worker.drop()
+        insn = decoded(code)
+        return insn is not None and pc + insn.length == behind and always_stores(code)
 
     def _paired(self, piece: Piece, both: Sequence[Found]) -> Iterator[tuple[tuple[Piece, int, int], Moment]]:
         executed: dict[int, tuple[int, PointHit]] = {}

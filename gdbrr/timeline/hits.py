@@ -125,6 +125,7 @@ class Pass:
         self._order = order
         self._inside = inside
         self._second = inside is None
+        self._looked = False
         self._every = every
         self._log: list[PointHit] = []
         self._before: list[Found] = []
@@ -162,6 +163,9 @@ class Pass:
         if not self.worker.done():
             return False
         self.worker.check()
+        if not self._looked:
+            self._looked = True
+            self.worker.look()
         if not self._second:
             self._before = self.hits()
             self._log = []

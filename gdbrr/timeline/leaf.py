@@ -80,6 +80,9 @@ class DemoLeaf:
         cut = self._last is not None and slot.state == lib.GR_S_STANDING and slot.tick >= self._last
         return bool(cut or slot.state == lib.GR_S_ENDED)
 
+    def check(self) -> None:
+        self._worker.check()
+
     def threads(self) -> Sequence[ThreadView]:
         return views(self.pid, self._born)
 

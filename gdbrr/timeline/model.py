@@ -94,6 +94,13 @@ class Call(NamedTuple):
     """Whether that is behind operation `tick`, where the program goes on, or in front of it."""
 
 
+class Turn(NamedTuple):
+    """Operation `tick` is one of `thread`."""
+
+    tick: int
+    thread: int
+
+
 @dataclass(frozen=True)
 class ThreadView:
     """One thread of a leaf. Registers are the program's, even where the thread really waits in the engine."""
@@ -158,6 +165,10 @@ class Leaf(Protocol):
 
     @property
     def ended(self) -> bool: ...
+    def check(self) -> None:
+        """Raises what the replay ended in, where it could not go on."""
+        ...
+
     def threads(self) -> Sequence[ThreadView]: ...
     def nest_at(self, tid: int) -> int:
         """Address of a thread's word that, while it is not 0, lets library functions and calls of the kernel pass the
@@ -185,13 +196,38 @@ class Timeline(Protocol):
     @property
     def epochs(self) -> Sequence[Epoch]: ...
     def seek(self, moment: Moment, progress: Progress | None = None) -> Leaf: ...
-    def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None = None) -> Hit | None: ...
+    def last_hit(
+        self, points: Sequence[Point], before: Moment, progress: Progress | None = None, *, count: int = 1
+    ) -> Hit | None:
+        """The COUNT-th last one before BEFORE."""
+        ...
+
+    def all_hits(
+        self, points: Sequence[Point], *, after: Moment, before: Moment, progress: Progress | None = None
+    ) -> list[Hit]:
+        """Every hit from AFTER up to BEFORE, oldest first."""
+        ...
+
     def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
         """One instruction (or one operation) earlier in the same thread; None at the start."""
         ...
 
-    def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None = None) -> Moment:
-        """The moment of a thread that was stopped with these registers, as_recorded, in the segment of `tick`."""
+    def locate(
+        self,
+        tick: int,
+        thread: int,
+        regs: dict[str, int],
+        progress: Progress | None = None,
+        *,
+        like: int | None = None,
+    ) -> Moment:
+        """The moment of a thread that was stopped with these registers, as_recorded, in the segment of `tick`: the
+        first one, or the first at which memory is that of the stopped process LIKE."""
+        ...
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether the newest answer of `locate` may be another pass of a loop: no pass had that memory."""
         ...
 
     def next_call(
@@ -203,6 +239,24 @@ class Timeline(Protocol):
 
     def last_call(self, tick: int, numbers: frozenset[int], progress: Progress | None = None) -> Call | None:
         """The last one in front of TICK."""
+        ...
+
+    def next_turn(self, tick: int, thread: int) -> Turn | None:
+        """The first operation at TICK or behind it that is not one of THREAD; its own last one, if that comes before:
+        behind it the thread may be no more."""
+        ...
+
+    def threads_in(self, epoch: Epoch) -> int:
+        """How many threads have operations in it."""
+        ...
+
+    @property
+    def checkpoints(self) -> Sequence[int]:
+        """The ticks that have a checkpoint now."""
+        ...
+
+    def birth(self, thread: int) -> Moment:
+        """The first operation of THREAD; the start for the first thread."""
         ...
 
     def seconds(self, tick: int) -> float | None:

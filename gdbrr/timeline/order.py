@@ -54,5 +54,36 @@ class Order:
                     return min(ends[row], tick) - 1
         return None
 
+    def first_of(self, thread: int) -> int:
+        """The first operation of THREAD; 0 for one that is there from the start, the last tick where it has none."""
+        tick = 0
+        while thread and tick < self.ticks:
+            threads, ends = self._block(self._demo.order_block_of(tick))
+            if thread in threads:
+                row = threads.index(thread)
+                return ends[row - 1] if row else tick
+            tick = ends[-1]
+        return tick
+
+    def threads_in(self, start: int, end: int) -> int:
+        """How many threads have operations at the ticks from START up to END."""
+        found: set[int] = set()
+        while start < min(end, self.ticks):
+            threads, ends = self._block(self._demo.order_block_of(start))
+            last = bisect.bisect_left(ends, end)
+            found.update(threads[bisect.bisect_right(ends, start) : last + 1])
+            start = ends[-1]
+        return len(found)
+
+    def other(self, thread: int, tick: int) -> int | None:
+        """The first tick at TICK or behind it that is not an operation of THREAD."""
+        while tick < self.ticks:
+            threads, ends = self._block(self._demo.order_block_of(tick))
+            for row in range(bisect.bisect_right(ends, tick), len(threads)):
+                if threads[row] != thread:
+                    return tick if tick < self.ticks else None
+                tick = ends[row]
+        return None
+
     def last_of(self, thread: int) -> int | None:
         return self.before(thread, self.ticks)

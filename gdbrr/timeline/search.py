@@ -6,6 +6,7 @@ Owns: the workers of a search, and the rule which of several hits was the last.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -19,9 +20,9 @@ from gdbrr.timeline.hits import Found, Pass, Piece, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
-from gdbrr.timeline.step.code import decoded
+from gdbrr.timeline.step.code import decoded, engine_of, leads_into
 from gdbrr.timeline.tracer import NoProcess
-from gdbrr.timeline.worker import Checkpoint, NoRegister
+from gdbrr.timeline.worker import Checkpoint, NoRegister, Worker
 
 _LONGEST_INSTRUCTION = 15
 _GO_ON = (lib.GR_INSN_PLAIN, lib.GR_INSN_MEMORY, lib.GR_INSN_RIP)
@@ -60,6 +61,7 @@ class Search:
         self._registers: int = lib.GR_WATCHES
         self.at_once = CORES
         """Workers that run beside each other."""
+        self._engine: range | None = None
         self._repeated: dict[int, bool] = {}
         """By the pc behind a store: may a `rep` stand there or in front?"""
 
@@ -265,9 +267,13 @@ class Search:
         A trace names them; in a segment too long for one, they are the addresses just in front.
         """
         hit = found.hit
-        trace = self._segments.short_trace(hit.tick, _SHORT, progress)
         others: list[int] = []
-        if trace:
+        inside = self._engine_has(hit, progress)
+        trace = self._segments.short_trace(hit.tick, None if inside else _SHORT, progress)
+        if inside:  # the allocator, say: one step of the program, the jump that leads there
+            trace = trace or self._segments.trace(hit.tick, progress)
+            candidates = self._ways_in(hit.tick, trace.pcs, progress)
+        elif trace:
             candidates = trace.in_front_of(hit.pc)
             if len(candidates) == 1 and trace.pcs.count(candidates[0]) == 1:
                 return Moment(hit.tick, candidates[0], 1)
@@ -293,6 +299,8 @@ class Search:
                 if len(winners) == 1:
                     return Moment(hit.tick, winners[0].pc, winners[0].nth)
                 candidates = [winner.pc for winner in winners]
+                if inside and not candidates:
+                    return Moment(hit.tick)  # what the operation did when it had been done
                 if not candidates and not others and not trace:  # it did not go on behind itself: a call
                     trace = self._segments.trace(hit.tick, progress)
                     candidates = trace.in_front_of(hit.pc)
@@ -302,6 +310,27 @@ class Search:
             f"the instruction in front of {hit.pc:#x} that touched {found.piece.addr:#x} was not found",
             "set a breakpoint near it and use reverse-continue",
         )
+
+    def _engine_has(self, hit: PointHit, progress: Progress | None) -> bool:
+        """Whether the store was made by the engine's code, in the middle of a segment."""
+        if self._engine is None:
+            with self._at(hit.tick, progress) as worker:
+                self._engine = engine_of(worker.pid)
+        return hit.pc in self._engine
+
+    def _ways_in(self, tick: int, pcs: Sequence[int], progress: Progress | None) -> list[int]:
+        """The jumps of a segment that may lead into the engine."""
+        assert self._engine is not None
+        with self._at(tick, progress) as worker:
+            return [pc for pc in sorted(set(pcs)) if leads_into(self._engine, pc, worker.read)]
+
+    @contextlib.contextmanager
+    def _at(self, tick: int, progress: Progress | None) -> Iterator[Worker]:
+        worker = self._checkpoints.worker_at(tick, progress)
+        try:
+            yield worker
+        finally:
+            worker.drop()
 
     def _last_executed(self, source: Checkpoint, found: Found, candidates: Sequence[int]) -> PointHit | None:
         """Which of at most three addresses was executed last before the hit."""

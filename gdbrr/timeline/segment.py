@@ -6,10 +6,12 @@ Owns: the cache of traces, so that stepping back again and again replays a segme
 
 from __future__ import annotations
 
+import contextlib
 import os
+import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -21,10 +23,16 @@ from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.model import Moment, Progress
 from gdbrr.timeline.order import Order
+from gdbrr.timeline.state import passes
 from gdbrr.timeline.step.back import StepBack
 from gdbrr.timeline.worker import Worker
 
 _TRACES = 8
+_FIRST = 2000
+"""Instructions of a segment that are stepped through at once; all of a longer one only if nothing else tells what was
+in front of a moment, or it was asked for so often that this would have been cheaper."""
+_OFTEN = 1.0
+"""Seconds spent on finding single instructions of one segment, by then."""
 _PREFIXES = {0x66, 0x67, 0xF2, 0xF3, *range(0x40, 0x50)}
 _STRING = {*range(0xA4, 0xA8), *range(0xAA, 0xB0), *range(0x6C, 0x70)}
 
@@ -87,32 +95,50 @@ class Segments:
         self._traces: OrderedDict[int, Trace] = OrderedDict()
         self._longer: dict[int, int] = {}
         """Segments known to have more instructions than so many."""
+        self._beginnings: OrderedDict[int, Trace] = OrderedDict()
+        """What those executed first."""
+        self._spent: dict[int, float] = {}
+        """Seconds, by tick, on instructions of those."""
+        self.doubtful = False
+        """The newest answer of `locate` may be another pass of a loop."""
 
-    def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None) -> Moment:
-        """The first moment of the segment at which its thread has these registers."""
+    def locate(
+        self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None, like: int | None = None
+    ) -> Moment:
+        """The moment of the segment at which its thread has these registers: the first one, or the first of those at
+        which memory is as in the process LIKE. `doubtful` tells whether several are possible."""
         if tick < self._order.ticks and self._order.thread_of(tick) != thread:
             raise GdbrrError(f"tick {tick} is not one of thread {thread}", "select the thread that stopped")
-        worker = self._checkpoints.worker_at(tick, progress)
-        try:
-            pc = regs["rip"]
-            armed = Armed(pc, 1, lib.GR_POINT_EXEC, tick, 1)
-            state = worker.run_segment(tick, self._order.ticks, [armed], regs, progress)
-            hits = worker.slot.hits()
-            if state != lib.GR_S_TRAPPED or not hits:
-                raise GdbrrError(
-                    f"no moment of tick {tick} has pc {pc:#x} and these registers", "go to a moment with rr-goto first"
-                )
-            return Moment(tick, pc, hits[-1].nth)
-        finally:
+        pc = regs["rip"]
+
+        def run(armed: Armed) -> Worker | None:
+            worker = self._checkpoints.worker_at(tick, progress)
+            try:
+                if worker.run_segment(tick, self._order.ticks, [armed], regs, progress) == lib.GR_S_TRAPPED:
+                    return worker
+            except BaseException:
+                worker.drop()
+                raise
             worker.drop()
+            return None
+
+        found = passes.find(run, pc, tick, like, self._born)
+        if found is None:
+            raise GdbrrError(
+                f"no moment of tick {tick} has pc {pc:#x} and these registers", "go to a moment with rr-goto first"
+            )
+        nth, certain = found
+        self.doubtful = not certain
+        return Moment(tick, pc, nth)
 
     def previous(self, moment: Moment, progress: Progress | None) -> Moment | None:
         """One instruction, or one operation, earlier in the same thread."""
         if moment.pc is None:
             return self._before_operation(moment.tick, progress)
-        trace = self.short_trace(moment.tick, None, progress)
+        trace = self._affordable(moment.tick, progress) or self._beginning(moment)
         if trace is None:
-            before = self._steps.before(moment, progress)
+            with self._spending(moment.tick):
+                before = self._steps.before(moment, progress)
             if before is not None:
                 return before
             trace = self.trace(moment.tick, progress)
@@ -123,6 +149,20 @@ class Segments:
             last = self._order.last_of(self._order.final_thread)
             return None if last is None else Moment(last)
         return trace.moment(place - 1)
+
+    def _affordable(self, tick: int, progress: Progress | None) -> Trace | None:
+        return self.short_trace(tick, None if self._spent.get(tick, 0.0) > _OFTEN else _FIRST, progress)
+
+    @contextlib.contextmanager
+    def _spending(self, tick: int) -> Iterator[None]:
+        began = time.monotonic()
+        yield
+        self._spent[tick] = self._spent.get(tick, 0.0) + time.monotonic() - began
+
+    def _beginning(self, moment: Moment) -> Trace | None:
+        """What the segment of MOMENT executed first, if that reaches as far."""
+        trace = self._beginnings.get(moment.tick)
+        return trace if trace is not None and trace.place(moment) is not None else None
 
     def _before_operation(self, tick: int, progress: Progress | None) -> Moment | None:
         """In front of the last instruction that the thread of TICK executed before it called that operation.
@@ -136,8 +176,10 @@ class Segments:
         if before is not None and tick == self._order.ticks:
             before = self._order.before(thread, before)
         while before is not None:
-            trace = self.short_trace(before, None, progress)
-            found = self._steps.before_operation(before, progress) if trace is None else None
+            trace, found = self._affordable(before, progress), None
+            if trace is None:
+                with self._spending(before):
+                    found = self._steps.before_operation(before, progress)
             if found is not None:
                 return found
             trace = trace or self.trace(before, progress)
@@ -212,10 +254,14 @@ class Segments:
             # One trace is made at a time, so the knob is ours for as long as it takes.
             knobs[_knob()] = most
             worker.slot.raw.flags |= lib.GR_SLOT_TRACE
-            state = worker.run_segment(tick, self._order.ticks, progress=progress)
+            state = worker.run_segment(tick, self._order.ticks, progress=_stepping(progress, worker, most))
             pcs, whole = worker.control.trace(worker.slot)
             if state == lib.GR_S_TRAPPED or not whole:
                 self._longer[tick] = most
+                if whole:
+                    self._beginnings[tick] = _collapsed(worker, tick, pcs, 0)
+                    if len(self._beginnings) > _TRACES:
+                        self._beginnings.popitem(last=False)
                 return None
             trace = self._traces[tick] = _collapsed(worker, tick, pcs, self._call(worker, tick))
         finally:
@@ -232,6 +278,17 @@ class Segments:
 
     def _limit(self) -> int:
         return self._checkpoints.knob("trace_limit")
+
+
+def _stepping(progress: Progress | None, worker: Worker, most: int) -> Progress | None:
+    """How far a trace is on its way to its limit; the ticks tell nothing."""
+    if progress is None:
+        return None
+
+    def look(what: str, fraction: float) -> None:
+        progress("stepping through a segment", min(1.0, int(worker.slot.raw.trace_len) / most))
+
+    return look
 
 
 def _knob() -> int:

@@ -24,7 +24,7 @@ from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
 from gdbrr.timeline.hits import check_points
 from gdbrr.timeline.leaf import DemoLeaf
-from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress
+from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Turn
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
@@ -35,12 +35,25 @@ Stop = tuple[int, dict[str, int]]
 
 
 def open_demo(
-    path: Path | str, *, trust: bool = False, stop: Stop | None = None, progress: Progress | None = None
+    path: Path | str,
+    *,
+    trust: bool = False,
+    stop: Stop | None = None,
+    progress: Progress | None = None,
+    ahead: bool = True,
+    check: bool | None = None,
+    like: int | None = None,
 ) -> DemoTimeline:
-    """Open a demo for going back and forth in it. Its end is its last operation, or STOP."""
+    """Open a demo for going back and forth in it. Its end is its last operation, or STOP, which the
+    process LIKE stands at.
+
+    Its replay runs ahead in the background and leaves checkpoints; without AHEAD it goes as far as it is asked for.
+    With CHECK (default: what the demo's profile says) the states of its processes are compared wherever two come to
+    one tick; a difference raises gdbrr.timeline.state.states.Differs.
+    """
     demo = Demo.open(path)
     try:
-        return DemoTimeline(demo, trust, stop, progress)
+        return DemoTimeline(demo, trust, stop, progress, ahead, check, like)
     except BaseException:
         demo.close()
         raise
@@ -63,7 +76,14 @@ class DemoTimeline:
     """Implements model.Timeline over the processes of one replay."""
 
     def __init__(
-        self, demo: Demo, trust: bool = False, stop: Stop | None = None, progress: Progress | None = None
+        self,
+        demo: Demo,
+        trust: bool = False,
+        stop: Stop | None = None,
+        progress: Progress | None = None,
+        ahead: bool = True,
+        check: bool | None = None,
+        like: int | None = None,
     ) -> None:
         self.demo = demo
         self._leaves: set[DemoLeaf] = set()
@@ -83,24 +103,26 @@ class DemoTimeline:
             )
         self._replay = replay
         try:
-            self._checkpoints = Checkpoints(demo, replay, self._order.final_thread)
+            if check is None:
+                check = bool(replay.profile.knobs()["check"])
+            self._checkpoints = Checkpoints(demo, replay, self._order.final_thread, ahead, check)
             self._segments = Segments(self._checkpoints, self._order, len(demo.threads))
             self._search = Search(self._checkpoints, self._order, self._segments)
             self._history = History(self._checkpoints, self._order, self._segments, self._search)
             self._end = Moment(demo.ticks)
             if stop:
-                self._end = self._segments.locate(demo.ticks, *stop, progress)
+                self._end = self._segments.locate(demo.ticks, *stop, progress, like)
         except BaseException:
             self.close()
             raise
 
-    def settle(self) -> Desynchronised | None:
+    def settle(self, progress: Progress | None = None) -> Desynchronised | None:
         """Find out whether the end can be reached. Where the replay is desynchronised on the way, time ends there.
 
         INVARIANT(end-is-reachable): behind this no moment is offered that the replay cannot come to.
         """
         try:
-            worker = self._checkpoints.worker_at(self._end.tick)
+            worker = self._checkpoints.worker_at(self._end.tick, progress)
             self.soft = self._checkpoints.soft or worker.slot.soft
             worker.drop()
         except Desynchronised as error:
@@ -110,6 +132,13 @@ class DemoTimeline:
             self._end = Moment(error.tick)
             return error
         return None
+
+    def verify(self, progress: Progress | None = None) -> int:
+        """Replay every stretch between two checkpoints once more and compare the states at its end; tells how many were
+        equal, and raises state.states.Differs at the first one that is not. For timelines opened with `check`."""
+        if self._checkpoints.states is None:
+            raise GdbrrError("the states of this timeline are not kept", "open it with check=True")
+        return self._checkpoints.verify(self._end.tick, self._search.at_once, progress)
 
     @property
     def start(self) -> Moment:
@@ -132,6 +161,19 @@ class DemoTimeline:
 
     def last_call(self, tick: int, numbers: frozenset[int], progress: Progress | None = None) -> Call | None:
         return self._calls.last(tick, numbers, progress)
+
+    def next_turn(self, tick: int, thread: int) -> Turn | None:
+        other, last = self._order.other(thread, tick), self._order.last_of(thread)
+        if other is None:
+            return None
+        ends = last is not None and tick <= last < other
+        return Turn(last, thread) if ends and last is not None else Turn(other, self._order.thread_of(other))
+
+    def threads_in(self, epoch: Epoch) -> int:
+        return self._order.threads_in(epoch.start, epoch.end)
+
+    def birth(self, thread: int) -> Moment:
+        return Moment(self._order.first_of(thread))
 
     def seconds(self, tick: int) -> float | None:
         return Clock(self.demo, self._order.ticks).seconds(tick)
@@ -225,10 +267,22 @@ class DemoTimeline:
     def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
         return self._segments.previous(moment, progress)
 
-    def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None = None) -> Moment:
+    @property
+    def doubtful(self) -> bool:
+        return self._segments.doubtful
+
+    def locate(
+        self,
+        tick: int,
+        thread: int,
+        regs: dict[str, int],
+        progress: Progress | None = None,
+        *,
+        like: int | None = None,
+    ) -> Moment:
         if thread == self._order.final_thread and tick == self._order.last_of(thread):
             tick = self._order.ticks  # its unfinished segment
-        return self._segments.locate(tick, thread, regs, progress)
+        return self._segments.locate(tick, thread, regs, progress, like)
 
     def close(self) -> None:
         for leaf in list(self._leaves):

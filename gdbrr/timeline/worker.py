@@ -10,7 +10,7 @@ import contextlib
 import os
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, PointHit, ProcessEnded, Slot, has_ended, is_child
@@ -23,6 +23,9 @@ from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline import tracer
 from gdbrr.timeline.model import Progress
 from gdbrr.timeline.tracer import NoProcess, Tracer
+
+if TYPE_CHECKING:
+    from gdbrr.timeline.state.states import States
 
 STOPPED = (lib.GR_S_STANDING, lib.GR_S_TRAPPED, lib.GR_S_ENDED)
 _WAKE_TIMEOUT = 30.0
@@ -71,6 +74,8 @@ class Process:
         self.slot = slot
         self.demo = demo
         self.alive = True
+        self.states: States | None = None
+        """Where the state is looked at whenever a process stands; None: nowhere."""
         self.pid = slot.pid
         """As it was when it was found to be a child of ours; what the slot says later is not believed."""
         if not is_child(self.pid):
@@ -165,6 +170,7 @@ class Checkpoint(Process):
     def _wake(self, final_thread: int) -> Worker:
         slot = self._copy(lib.GR_CMD_WAKE, (lib.GR_S_STANDING, lib.GR_S_ENDED), lib.GR_SLOT_HOLD_END, final_thread)
         worker = Worker(self.control, slot, self.demo)
+        worker.states = self.states
         worker.is_expendable(_WOKEN_SCORE)
         return worker
 
@@ -249,7 +255,13 @@ class Worker(Process):
         if take:
             take()
         self.check()
+        self.look()
         return state
+
+    def look(self) -> None:
+        """INVARIANT(never-silently): whoever stands where somebody stood before is compared, if that is wanted."""
+        if self.states and self.slot.state != lib.GR_S_TRAPPED:
+            self.states.look(self)
 
     def run(
         self,
@@ -277,5 +289,6 @@ class Worker(Process):
         """Leave a frozen copy that stands where this worker stands."""
         slot = self._copy(lib.GR_CMD_FREEZE, (lib.GR_S_FROZEN,), 0, self.slot.raw.final_thread)
         checkpoint = Checkpoint(self.control, slot, self.demo, self.slot.tick)
+        checkpoint.states = self.states
         checkpoint.is_expendable(_FROZEN_SCORE)
         return checkpoint

@@ -13,6 +13,7 @@
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
+#include "files.h"
 #include "wake.h"
 
 static char wake_stack[0x4000] __attribute__((aligned(64)));
@@ -95,6 +96,7 @@ void gr_ckpt_freeze(struct gr_thread *self, uint32_t number)
 		gr_wake_complete();
 		return;
 	}
+	gr_files_note();
 	long pid = copy();
 	if (pid == 0)
 		gr_call_on((uint64_t)wake_stack + sizeof wake_stack, frozen, &gr_ctl->slot[number % GR_SLOTS]);

@@ -1,7 +1,7 @@
 // Waking; see wake.h.
 // Runs in: a copy just made from a frozen one: first on the wake stack, then in each thread.
 // May call: core, ctl, replay.
-// Owns: the count of threads made again; who holds the loader's locks.
+// Owns: the count of threads made again; who holds locks of the library itself.
 #include "wake.h"
 
 #include <dlfcn.h>
@@ -15,24 +15,42 @@
 #include "../core/raw.h"
 #include "../patch/patch.h"
 #include "../ctl/slot.h"
+#include "../digest/kept.h"
+#include "../log/together.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
 #include "../signal/signal.h"
 #include "../syscall/dispatch.h"
+#include "files.h"
 
 static uint32_t expected, arrived;
 
 #define THREAD_FLAGS \
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID)
 
-// ---------------------------------------------------------------- the loader's locks
-// They are recursive mutexes, taken by the library's own functions, and hold the kernel's id of their owner: on replay that
-// of this process's thread, which in a copy has another one.
-static uint64_t loader, loader_bytes;
+// ---------------------------------------------------------------- locks of the library itself
+// The loader and the library (for asynchronous input and name lookup) have recursive mutexes of their own, taken by the library's
+// own functions, which hold the kernel's id of their owner: on replay that of this process's thread, which in a copy has another one.
+static struct { uint64_t start, end; } data[2];
 
 #define HELD_MAX 8
 static struct { int *owner; struct gr_thread *thread; } held[HELD_MAX];
 static unsigned held_count;
+
+static void find_data_of_library(void)
+{
+	Dl_info info;
+	void *function = dlvsym(RTLD_DEFAULT, "gnu_get_libc_version", "GLIBC_2.2.5");
+	if (!function || !dladdr(function, &info))
+		return;
+	const ElfW(Ehdr) *ehdr = info.dli_fbase;
+	const ElfW(Phdr) *phdr = (const ElfW(Phdr) *)((const char *)ehdr + ehdr->e_phoff);
+	for (int i = 0; i < ehdr->e_phnum; i++)
+		if (phdr[i].p_type == PT_LOAD && phdr[i].p_flags & PF_W) {
+			data[1].start = ((uint64_t)ehdr + phdr[i].p_vaddr + 7) & ~7ULL;
+			data[1].end = (uint64_t)ehdr + phdr[i].p_vaddr + phdr[i].p_memsz;
+		}
+}
 
 void gr_wake_init(void)
 {
@@ -40,25 +58,27 @@ void gr_wake_init(void)
 	const ElfW(Sym) *symbol = NULL;
 	void *global = dlvsym(RTLD_DEFAULT, "_rtld_global", "GLIBC_PRIVATE");
 	if (global && dladdr1(global, &info, (void **)&symbol, RTLD_DL_SYMENT) && symbol) {
-		loader = (uint64_t)global;
-		loader_bytes = symbol->st_size;
+		data[0].start = (uint64_t)global;
+		data[0].end = (uint64_t)global + symbol->st_size;
 	}
+	find_data_of_library();
 }
 
 // INVARIANT(collect-then-write): old ids and new ones may overlap, so owners are found before any thread has a new one.
 static void collect_owners(void)
 {
 	held_count = 0;
-	for (uint64_t at = loader; at + sizeof(struct __pthread_mutex_s) <= loader + loader_bytes; at += 8) {
-		struct __pthread_mutex_s *m = (struct __pthread_mutex_s *)at;
-		if (m->__lock < 1 || m->__lock > 2 || !m->__count || m->__kind != PTHREAD_MUTEX_RECURSIVE_NP)
-			continue;
-		struct gr_thread *t = m->__owner > 0 ? gr_thread_by_tid(m->__owner) : NULL;
-		if (!t || held_count == HELD_MAX)
-			continue;
-		held[held_count].owner = &m->__owner;
-		held[held_count++].thread = t;
-	}
+	for (unsigned i = 0; i < sizeof data / sizeof *data; i++)
+		for (uint64_t at = data[i].start; at + sizeof(struct __pthread_mutex_s) <= data[i].end; at += 8) {
+			struct __pthread_mutex_s *m = (struct __pthread_mutex_s *)at;
+			if (m->__lock < 1 || m->__lock > 2 || !m->__count || m->__kind != PTHREAD_MUTEX_RECURSIVE_NP)
+				continue;
+			struct gr_thread *t = m->__owner > 0 ? gr_thread_by_tid(m->__owner) : NULL;
+			if (!t || held_count == HELD_MAX)
+				continue;
+			held[held_count].owner = &m->__owner;
+			held[held_count++].thread = t;
+		}
 }
 
 static void write_owners(void)
@@ -71,6 +91,8 @@ static void write_owners(void)
 _Noreturn void gr_wake(void)
 {
 	struct gr_thread *main_thread = NULL;
+	gr_together_copied();
+	gr_files_reopen();
 	collect_owners();
 	expected = arrived = 0;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++)
@@ -132,6 +154,7 @@ void gr_wake_complete(void)
 		gr_panic(gr_self, GR_PANIC_BUG, "the text of a copy cannot be put back", 0, 0);
 	// One process may be looked at by any debugger of the same user, also where Yama asks for it to be said.
 	GR_RAW(SYS_prctl, 0x59616d61, -1, 0, 0, 0); // PR_SET_PTRACER, PR_SET_PTRACER_ANY
+	gr_kept_run(); // its threads have other ids
 	gr_replay.seen = 0;
 	gr_slot->tick = gr_replay.tick;
 	gr_slot_announce(GR_S_STANDING);

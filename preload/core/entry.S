@@ -1,69 +1,10 @@
 // Ways into the engine and out of it: the frame, the switch to the engine's stack, births and rebirths.
 // Runs in: application threads, with the program's registers live.
 // May call: gr_door_c, gr_wrap_c, gr_thread_born, gr_init.
-// Owns: the frame (struct gr_regs) on the engine's stack; the exported wrapper symbols; the gate section.
+// Owns: the exported wrapper symbols; the gate section.
 #include "offsets.h"
 
 	.text
-
-// Builds the frame on the engine's stack. %r11 holds the thread, %rsp the program's, `goes_on` where the program goes
-// on, `tail` the stub that it goes on by, or 0. Flags are untouched until they are saved.
-.macro FRAME goes_on, tail
-	FRAME_TOP \tail
-	FRAME_REST \goes_on
-.endm
-
-// The upper end of the frame: the tail as its gs_base, the program's stack pointer where fs_base will be, the flags.
-.macro FRAME_TOP tail
-	mov %rsp, GR_OFF_RSP(%r11)
-	mov GR_OFF_STACK(%r11), %rsp
-	pushq \tail
-	pushq GR_OFF_RSP(%r11)
-	pushfq
-	testb $4, 2(%rsp)                // AC, which the kernel clears, too: the engine's accesses are not all aligned
-	jz 9f
-	pushfq
-	andl $~0x40000, (%rsp)
-	popfq
-9:
-.endm
-
-.macro FRAME_REST goes_on
-	pushq \goes_on
-	push %r15
-	push %r14
-	push %r13
-	push %r12
-	push %r11
-	push %r10
-	push %r9
-	push %r8
-	push GR_OFF_RSP(%r11)
-	push %rbp
-	push %rdi
-	push %rsi
-	push %rdx
-	push %rcx
-	push %rbx
-	push %rax
-	subq $GR_LEVEL, GR_OFF_STACK(%r11)
-	cld
-	mov %rsp, %rdi
-	mov %r11, %rsi
-	IN_FRAME
-.endm
-
-// For unwinders: whoever is called with %rsp at a frame was called by the program, with the registers in it.
-.macro IN_FRAME
-	.cfi_escape 0x0f, 3, 0x77, 56, 0x06              // CFA: the frame's rsp
-	.cfi_escape 0x10, 3, 2, 0x77, 8                  // rbx
-	.cfi_escape 0x10, 6, 2, 0x77, 48                 // rbp
-	.cfi_escape 0x10, 12, 3, 0x77, 0xe0, 0           // r12 at 96
-	.cfi_escape 0x10, 13, 3, 0x77, 0xe8, 0           // r13
-	.cfi_escape 0x10, 14, 3, 0x77, 0xf0, 0           // r14
-	.cfi_escape 0x10, 15, 3, 0x77, 0xf8, 0           // r15
-	.cfi_escape 0x10, 16, 3, 0x77, 0x80, 1           // rip at 128
-.endm
 
 // A program's `syscall` instruction comes here by a trap. rcx: behind the instruction; everything else as at the
 // instruction.
@@ -193,56 +134,9 @@ gr_leave:
 	.cfi_endproc
 	.size gr_door_stub, .-gr_door_stub
 
-// A lock inside the C library: r11 is its stub, whose thread-locals hold rcx and r11.
-	.globl gr_lock_stub; .hidden gr_lock_stub
-	.type gr_lock_stub, @function
-gr_lock_stub:
-	.cfi_startproc
-	mov gr_self@gottpoff(%rip), %rcx
-	mov %fs:(%rcx), %rcx
-	xchg %rcx, %r11
-	jmp 1f
-
-// The same by a trap: rcx is where it stands. Both leave with every register as in the frame, rcx and r11 too.
-	.globl gr_lock_trapped; .hidden gr_lock_trapped
-gr_lock_trapped:
-	mov gr_self@gottpoff(%rip), %r11
-	mov %fs:(%r11), %r11
-1:	FRAME %rcx, $0
-	call gr_lock_c
-
-	mov gr_self@gottpoff(%rip), %r11
-	mov %fs:(%r11), %r11
-	test %r11, %r11
-	jz 2f                            // behind the end of the log
-	addq $GR_LEVEL, GR_OFF_STACK(%r11)
-2:	pushq $0x2b                      // the kernel's ss and cs for programs
-	pushq 64(%rsp)                   // rsp
-	pushq 152(%rsp)                  // eflags
-	pushq $0x33
-	pushq 160(%rsp)                  // rip
-	mov 40(%rsp), %rax
-	mov 48(%rsp), %rbx
-	mov 56(%rsp), %rcx
-	mov 64(%rsp), %rdx
-	mov 72(%rsp), %rsi
-	mov 80(%rsp), %rdi
-	mov 88(%rsp), %rbp
-	mov 104(%rsp), %r8
-	mov 112(%rsp), %r9
-	mov 120(%rsp), %r10
-	mov 128(%rsp), %r11
-	mov 136(%rsp), %r12
-	mov 144(%rsp), %r13
-	mov 152(%rsp), %r14
-	mov 160(%rsp), %r15
-	iretq
-	.cfi_endproc
-	.size gr_lock_stub, .-gr_lock_stub
-
 	.set gr_wrap_number, 0 // the exported wrappers; eax: which one
 	.irp name, mutex_lock, mutex_unlock, spin_lock, spin_trylock, spin_unlock, rwlock_rdlock, rwlock_tryrdlock, rwlock_unlock, \
-		cond_signal, cond_broadcast; .set gr_own_pthread_\name, 1; .endr // in sync/quick.S, which may come here
+		cond_signal, cond_broadcast, once; .set gr_own_pthread_\name, 1; .endr // in sync/quick.S, which may come here
 	.irp name, sem_wait, sem_trywait, sem_post; .set gr_own_\name, 1; .endr
 #define WRAP(name, version, op, doc) \
 	.type gr_plain_##name, @function; gr_plain_##name: mov $gr_wrap_number, %eax; jmp gr_wrap; \
@@ -375,6 +269,29 @@ gr_canceled:
 	ud2
 	.cfi_endproc
 	.size gr_canceled, .-gr_canceled
+
+// The same from between two instructions: 128 bytes below the stack pointer, for what stands there, and the unwinder looks up the
+// very instruction, as behind a signal.
+	.globl gr_canceled_between
+	.hidden gr_canceled_between
+	.type gr_canceled_between, @function
+gr_canceled_between:
+	.cfi_startproc
+	.cfi_signal_frame
+	.cfi_def_cfa %rsp, 136
+	.cfi_offset %rip, -136
+	push %rbp
+	.cfi_def_cfa_offset 144
+	.cfi_offset %rbp, -144
+	mov %rsp, %rbp
+	.cfi_def_cfa_register %rbp
+	cld
+	and $-16, %rsp
+	mov $-1, %rdi
+	call pthread_exit@plt
+	ud2
+	.cfi_endproc
+	.size gr_canceled_between, .-gr_canceled_between
 
 // The constructor: set up, then the main thread's first operation as if the loader had called it.
 	.type gr_constructor, @function

@@ -1,13 +1,15 @@
 // The verbs of an operation; see guard.h.
 // Runs in: application threads; gr_real_init in the constructor, before any other.
 // May call: dlvsym, only in gr_real_init.
-// Owns: gr_real.
+// Owns: gr_real; the exported dlopen.
 #include "guard.h"
 
 #include <dlfcn.h>
 #include <ucontext.h>
 
 void *gr_real[GR_WRAP_COUNT] __attribute__((visibility("hidden")));
+int (*gr_real_getattr)(pthread_t, pthread_attr_t *);
+__attribute__((visibility("hidden"))) void *gr_real_dlopen;
 
 // What is not there stays NULL: a program that calls it could not have been linked.
 bool gr_real_init(void)
@@ -17,8 +19,19 @@ bool gr_real_init(void)
 		gr_real[GR_WRAP_##name] = dlvsym(RTLD_NEXT, #name, version);
 #include "../tables/wrappers.def"
 #undef WRAP
+	gr_real_dlopen = dlvsym(RTLD_NEXT, "dlopen", "GLIBC_2.34");
+	gr_real_getattr = (int (*)(pthread_t, pthread_attr_t *))dlvsym(RTLD_NEXT, "pthread_getattr_np", "GLIBC_2.32");
 	return gr_real[GR_WRAP_pthread_create];
 }
+
+// A library that is loaded with RTLD_DEEPBIND finds the C library in front of the engine: it would lock beside it, and free what
+// the engine has allocated. So that is left out. The library judges by the return address whose libraries are meant: it has to
+// be the program's.
+__attribute__((naked, visibility("default"))) void *dlopen(__attribute__((unused)) const char *name, __attribute__((unused)) int flags)
+{
+	__asm__("and $~8, %esi\n\tjmp *gr_real_dlopen(%rip)");
+}
+_Static_assert(RTLD_DEEPBIND == 8, "what dlopen leaves out");
 
 void gr_show_syscall(struct gr_thread *self, const struct gr_regs *frame)
 {

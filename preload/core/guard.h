@@ -1,8 +1,10 @@
 // The verbs of an operation: how engine code enters one, runs real library code inside it, and leaves it.
 // Runs in: application threads.
 // May call: core.
-// Owns: gr_real, the library's own functions behind the exported wrappers.
+// Owns: gr_real, the library's own functions behind the exported wrappers; gr_real_getattr.
 #pragma once
+
+#include <pthread.h>
 
 #include "page.h"
 #include "thread.h"
@@ -15,6 +17,7 @@ enum gr_wrap {
 #undef WRAP
 
 extern void *gr_real[GR_WRAP_COUNT];
+extern int (*gr_real_getattr)(pthread_t, pthread_attr_t *);
 extern const uint64_t gr_wrap_entries[GR_WRAP_COUNT] __attribute__((visibility("hidden"))); // entry.S: the exported wrappers
 
 // Runs the library's function inside an operation: what it asks of the kernel is no operation of its own.

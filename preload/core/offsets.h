@@ -1,5 +1,5 @@
-// Numbers that C and assembly share; checked against the structures in thread.h.
-// Runs in: included by core/entry.S and core/thread.h.
+// Numbers that C and assembly share, checked against the structures in thread.h, and how an entry builds its frame.
+// Runs in: included by the assembly's files and by core/thread.h.
 // May call: nothing; macros only.
 // Owns: the layout of a thread's block and of the frame an entry builds.
 #pragma once
@@ -7,7 +7,7 @@
 #define GR_OFF_STACK 224 // struct gr_thread.stack
 #define GR_OFF_RSP 232   // struct gr_thread.program_rsp
 #define GR_OFF_NEST 240  // struct gr_thread.nest, and .held behind it
-#define GR_OFF_CANCEL 248 // struct gr_thread.cancel
+#define GR_OFF_CANCEL 248 // struct gr_thread.cancel, and .turn behind it
 #define GR_OFF_WORD 256  // struct gr_thread.word
 #define GR_OFF_CHUNK 288 // struct gr_thread.chunk
 #define GR_OFF_CTX 352   // struct gr_thread.ctx
@@ -40,3 +40,64 @@
 // stacks of threads, above the heaps (heap/stack.c)
 #define GR_STACKS_ADDR 0x520000000000
 #define GR_STACKS_END 0x540000000000
+
+#ifdef __ASSEMBLER__
+// Builds the frame on the engine's stack. %r11 holds the thread, %rsp the program's, `goes_on` where the program goes
+// on, `tail` the stub that it goes on by, or 0. Flags are untouched until they are saved.
+.macro FRAME goes_on, tail
+	FRAME_TOP \tail
+	FRAME_REST \goes_on
+.endm
+
+// The upper end of the frame: the tail as its gs_base, the program's stack pointer where fs_base will be, the flags.
+.macro FRAME_TOP tail
+	mov %rsp, GR_OFF_RSP(%r11)
+	mov GR_OFF_STACK(%r11), %rsp
+	pushq \tail
+	pushq GR_OFF_RSP(%r11)
+	pushfq
+	testb $4, 2(%rsp)                // AC, which the kernel clears, too: the engine's accesses are not all aligned
+	jz 9f
+	pushfq
+	andl $~0x40000, (%rsp)
+	popfq
+9:
+.endm
+
+.macro FRAME_REST goes_on
+	pushq \goes_on
+	push %r15
+	push %r14
+	push %r13
+	push %r12
+	push %r11
+	push %r10
+	push %r9
+	push %r8
+	push GR_OFF_RSP(%r11)
+	push %rbp
+	push %rdi
+	push %rsi
+	push %rdx
+	push %rcx
+	push %rbx
+	push %rax
+	subq $GR_LEVEL, GR_OFF_STACK(%r11)
+	cld
+	mov %rsp, %rdi
+	mov %r11, %rsi
+	IN_FRAME
+.endm
+
+// For unwinders: whoever is called with %rsp at a frame was called by the program, with the registers in it.
+.macro IN_FRAME
+	.cfi_escape 0x0f, 3, 0x77, 56, 0x06              // CFA: the frame's rsp
+	.cfi_escape 0x10, 3, 2, 0x77, 8                  // rbx
+	.cfi_escape 0x10, 6, 2, 0x77, 48                 // rbp
+	.cfi_escape 0x10, 12, 3, 0x77, 0xe0, 0           // r12 at 96
+	.cfi_escape 0x10, 13, 3, 0x77, 0xe8, 0           // r13
+	.cfi_escape 0x10, 14, 3, 0x77, 0xf0, 0           // r14
+	.cfi_escape 0x10, 15, 3, 0x77, 0xf8, 0           // r15
+	.cfi_escape 0x10, 16, 3, 0x77, 0x80, 1           // rip at 128
+.endm
+#endif

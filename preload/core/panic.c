@@ -37,6 +37,9 @@ _Noreturn void gr_panic_close(void)
 	__atomic_store_n(&gr_slot->state, GR_S_PANIC, __ATOMIC_RELEASE);
 	__atomic_fetch_add(&gr_slot->ack_seq, 1, __ATOMIC_ACQ_REL);
 	GR_RAW(SYS_futex, &gr_slot->ack_seq, FUTEX_WAKE, 0x7fffffff, 0, 0, 0);
+	// A debugger waits for a stop and for nothing else.
+	if (gr_mode == GR_MODE_REPLAY && gr_slot->flags & GR_SLOT_DEBUGGED)
+		__asm__ volatile("int3");
 	if (gr_mode == GR_MODE_REPLAY && gr_slot->flags & (GR_SLOT_HOLD_END | GR_SLOT_HOLD_PANIC))
 		for (;;) {
 			uint32_t seen = __atomic_load_n(&gr_slot->cmd_seq, __ATOMIC_ACQUIRE);

@@ -4,7 +4,10 @@
 // Owns: the memory at GR_THREADS_ADDR.
 #include "thread.h"
 
+#include <linux/futex.h>
+#include <signal.h>
 #include <sys/mman.h>
+#include <time.h>
 
 #include "nolibc.h"
 #include "page.h"
@@ -22,11 +25,11 @@ void gr_thread_leave(void)
 #define TABLE_SIZE ((uint64_t)GR_LIVE_THREADS * GR_THREAD_BLOCK)
 _Static_assert(GR_THREADS_ADDR + TABLE_SIZE <= GR_DATA_ADDR, "zone layout");
 
-bool gr_threads_init(void)
+long gr_threads_init(void)
 {
 	long ret = GR_RAW(SYS_mmap, GR_THREADS_ADDR, TABLE_SIZE, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE, -1, 0);
-	return ret == (long)GR_THREADS_ADDR;
+	return ret == (long)GR_THREADS_ADDR ? 0 : ret;
 }
 
 struct gr_thread *gr_thread_block(uint32_t block)
@@ -131,6 +134,37 @@ void gr_thread_copied(struct gr_thread *t)
 void gr_thread_release(struct gr_thread *t)
 {
 	__atomic_store_n(&t->pub.state, GR_T_FREE, __ATOMIC_RELEASE);
+}
+
+void gr_thread_await_gone(uint32_t tid, uint32_t *ctid)
+{
+	static const struct timespec most = {0, 1000000};
+	long pid = gr_pid();
+	while (GR_RAW(SYS_tgkill, pid, tid, 0) == 0) {
+		uint32_t word = ctid ? __atomic_load_n(ctid, __ATOMIC_ACQUIRE) : 0;
+		if (ctid && !word)
+			return;
+		if (word) // the kernel wakes who waits for that
+			GR_RAW(SYS_futex, ctid, FUTEX_WAIT, word, &most, 0, 0);
+		else
+			GR_RAW(SYS_sched_yield);
+	}
+}
+
+uint64_t gr_thread_time(const struct gr_thread *t)
+{
+	struct timespec used = {0, 0};
+	GR_RAW(SYS_clock_gettime, (int)(~t->pub.tid << 3 | 6), &used); // CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED
+	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
+void gr_thread_poke(const struct gr_thread *t)
+{
+	struct { int32_t signal, error, code, pad; uint32_t timer, overrun; uint64_t value, rest[12]; } info = {
+		.signal = SIGTRAP, .code = SI_TIMER, .value = (uint64_t)t,
+	};
+	_Static_assert(sizeof info == 128, "the kernel's siginfo_t");
+	GR_RAW(SYS_rt_tgsigqueueinfo, gr_pid(), t->pub.tid, SIGTRAP, &info);
 }
 
 extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));

@@ -48,6 +48,7 @@ struct gr_seat {
 	uint32_t looks;
 	uint32_t asked;                // enum gr_ask: others want it to give way
 	uint64_t seen, cpu;            // at its first look at whoever has the turn: steps, and processor time of that thread
+	uint64_t hands, since;         // the same of its first look since the turn changed hands
 	int64_t priority;
 };
 
@@ -64,6 +65,7 @@ _Static_assert(offsetof(struct gr_thread, program_rsp) == GR_OFF_RSP, "entry.S")
 _Static_assert(offsetof(struct gr_thread, nest) == GR_OFF_NEST, "entry.S");
 _Static_assert(offsetof(struct gr_thread, held) == GR_OFF_NEST + 4, "entry.S");
 _Static_assert(offsetof(struct gr_thread, cancel) == GR_OFF_CANCEL, "entry.S");
+_Static_assert(offsetof(struct gr_thread, turn) == GR_OFF_CANCEL + 4, "entry.S");
 _Static_assert(offsetof(struct gr_thread, word) == GR_OFF_WORD, "entry.S");
 _Static_assert(offsetof(struct gr_thread, chunk) == GR_OFF_CHUNK, "entry.S");
 _Static_assert(offsetof(struct gr_thread, ctx) == GR_OFF_CTX, "entry.S");
@@ -80,8 +82,8 @@ extern __thread struct gr_thread *gr_self __attribute__((tls_model("initial-exec
 void gr_thread_leave(void);
 extern __thread struct gr_thread *gr_left __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// Reserves the table of blocks. False if the address range is taken.
-bool gr_threads_init(void);
+// Reserves the table of blocks. 0, or the kernel's error: -EEXIST where the address range is taken.
+long gr_threads_init(void);
 
 // Takes a free block for thread `index`; NULL when GR_LIVE_THREADS exist at once.
 struct gr_thread *gr_thread_alloc(uint32_t index);
@@ -118,6 +120,16 @@ void gr_thread_copied(struct gr_thread *t);
 
 // A block may be taken again once its thread is gone from the kernel.
 void gr_thread_release(struct gr_thread *t);
+
+// Waits until a thread that is on its way out of the kernel is gone, or has at least cleared its word. INVARIANT(no-yield-in-turn): who
+// offers the processor again and again to one that needs it comes last on a busy one, on some kernels after seconds.
+void gr_thread_await_gone(uint32_t tid, uint32_t *ctid);
+
+// Nanoseconds of a processor that T has had.
+uint64_t gr_thread_time(const struct gr_thread *t);
+
+// As if a timer of the engine's had run out for it, which is what handlers and debuggers know.
+void gr_thread_poke(const struct gr_thread *t);
 
 // entry.S
 void gr_door_trapped(void);                             // a program's `syscall` instruction comes here by a trap,

@@ -13,11 +13,19 @@
 #include "../core/raw.h"
 
 #define PAGES_AT_ONCE 512
-#define PM_HAS_CONTENTS (1ULL << 63 | 1ULL << 62) // present, swapped out
+#define PM_PRESENT (1ULL << 63)
+#define PM_SWAPPED (1ULL << 62)
+#define PM_OF_FILE (1ULL << 61) // or of shared memory
+#define PM_OWN (1ULL << 56)     // nobody else has it
+#define SCAN 0xc0606610         // PAGEMAP_SCAN, Linux 6.7
+#define IS_PRESENT (1 << 3)
+#define IS_SWAPPED (1 << 4)
+#define IS_ZERO (1 << 5)
 
 static const char *list_end;
 static int pagemap = -1;
 static uint64_t entries[PAGES_AT_ONCE], entries_start, entries_count;
+static uint64_t zeros_asked, zeros_start, zeros_end; // the first pages of zeros behind where they were asked for
 
 _Static_assert(GR_WORK_ADDR + GR_WORK_SIZE <= GR_SCRATCH_ADDR, "zone layout");
 
@@ -56,7 +64,7 @@ void gr_areas_read(struct gr_thread *self)
 		p += n;
 	GR_RAW(SYS_close, fd);
 	list_end = p;
-	entries_count = 0;
+	entries_count = zeros_end = 0;
 	pagemap = open_proc(self, "/proc/thread-self/pagemap");
 }
 
@@ -117,6 +125,7 @@ bool gr_areas_next(const char **at, struct gr_area *ret)
 		p++;
 		ret->file = !(inode_len == 1 && *other == '0');
 		ret->stack = is(ret, "[stack]");
+		ret->shared = perms[3] == 's';
 		bool engine = gr_in_engine(ret->start) || (ret->start >= GR_ZONE && ret->start < GR_ZONE_END);
 		if (perms[1] == 'w' && !engine && !is(ret, "[v")) {
 			*at = p;
@@ -127,38 +136,88 @@ bool gr_areas_next(const char **at, struct gr_area *ret)
 }
 
 // ---------------------------------------------------------------- pages
+static bool entry_of(uint64_t page, uint64_t *ret)
+{
+	if (page < entries_start || page >= entries_start + entries_count) {
+		long n = GR_RAW(SYS_pread64, pagemap, entries, sizeof entries, page * sizeof *entries);
+		if (n < (long)sizeof *entries)
+			return false;
+		entries_start = page;
+		entries_count = n / sizeof *entries;
+	}
+	*ret = entries[page - entries_start];
+	return true;
+}
+
+// The first stretch of pages of one of these `kinds` at `start` or behind it. PAGEMAP_SCAN passes over page tables that are not
+// there. -1: it is not to be had here; 0: there is none.
+static long scan(const struct gr_area *area, uint64_t start, uint64_t kinds, uint64_t *ret_start, uint64_t *ret_end)
+{
+	struct { uint64_t start, end, kinds; } found = {0};
+	struct {
+		uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, inverted, mask, any_of, ret;
+	} scan = {
+		.size = sizeof scan, .start = start, .end = area->end, .vec = (uint64_t)&found, .vec_len = 1,
+		.any_of = kinds, .ret = kinds,
+	};
+	long n = GR_RAW(SYS_ioctl, pagemap, SCAN, &scan);
+	*ret_start = found.start;
+	*ret_end = found.end;
+	return GR_IS_ERR(n) ? -1 : n;
+}
+
 uint64_t gr_areas_present(const struct gr_area *area, uint64_t start, unsigned count)
 {
 	uint64_t bits = 0;
 	if (area->file)
 		return count == 64 ? ~0ULL : (1ULL << count) - 1;
 	for (unsigned i = 0; i < count; i++) {
-		uint64_t page = start / GR_PAGE + i;
-		if (page < entries_start || page >= entries_start + entries_count) {
-			long n = GR_RAW(SYS_pread64, pagemap, entries, sizeof entries, page * sizeof *entries);
-			if (n < (long)sizeof *entries)
-				return ~0ULL >> (64 - count); // not told: look at all of them
-			entries_start = page;
-			entries_count = n / sizeof *entries;
-		}
-		if (entries[page - entries_start] & PM_HAS_CONTENTS)
+		uint64_t entry;
+		if (!entry_of(start / GR_PAGE + i, &entry))
+			return ~0ULL >> (64 - count); // not told: look at all of them
+		if (entry & (PM_PRESENT | PM_SWAPPED))
 			bits |= 1ULL << i;
 	}
 	return bits;
 }
 
-// PAGEMAP_SCAN (Linux 6.7) passes over page tables that are not there; where it is missing, every page is asked for.
+uint64_t gr_areas_unwritten(const struct gr_area *area, uint64_t start, unsigned count)
+{
+	uint64_t bits = 0, end = start + (uint64_t)count * GR_PAGE;
+	if (area->shared)
+		return 0;
+	for (unsigned i = 0; i < count; i++) {
+		uint64_t entry;
+		if (!entry_of(start / GR_PAGE + i, &entry))
+			return 0;
+		if ((entry & (PM_PRESENT | PM_SWAPPED | PM_OF_FILE | PM_OWN)) == PM_PRESENT)
+			bits |= 1ULL << i;
+	}
+	while (bits && start < end) {
+		if (start < zeros_asked || start >= zeros_end) {
+			long n = scan(area, start, IS_ZERO, &zeros_start, &zeros_end);
+			if (n < 0)
+				return 0;
+			if (n == 0)
+				zeros_start = zeros_end = area->end;
+			zeros_asked = start;
+		}
+		for (unsigned i = 0; i < count; i++) {
+			uint64_t page = end - (uint64_t)(count - i) * GR_PAGE;
+			if (page >= zeros_start && page < zeros_end)
+				bits &= ~(1ULL << i);
+		}
+		start = zeros_end;
+	}
+	return bits;
+}
+
+// Where it cannot be scanned, every page is asked for.
 uint64_t gr_areas_skip(const struct gr_area *area, uint64_t start)
 {
-	struct { uint64_t start, end, categories; } found = {0};
-	struct {
-		uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, inverted, mask, any_of, ret;
-	} scan = {
-		.size = sizeof scan, .start = start, .end = area->end, .vec = (uint64_t)&found, .vec_len = 1,
-		.any_of = 1 << 3 | 1 << 4, .ret = 1 << 3 | 1 << 4, // present, swapped out
-	};
+	uint64_t first, last;
 	if (area->file)
 		return start;
-	long n = GR_RAW(SYS_ioctl, pagemap, 0xc0606610, &scan);
-	return GR_IS_ERR(n) ? start : n == 0 ? area->end : found.start;
+	long n = scan(area, start, IS_PRESENT | IS_SWAPPED, &first, &last);
+	return n < 0 ? start : n == 0 ? area->end : first;
 }

@@ -15,6 +15,7 @@ struct gr_area {
 	uint64_t start, end;
 	bool file;  // pages that are absent may still have contents
 	bool stack; // the main thread's
+	bool shared; // with whoever maps the same
 	const char *name;
 	size_t name_len;
 };
@@ -32,6 +33,10 @@ bool gr_areas_next(const char **at, struct gr_area *ret);
 // Which pages from `start` on have contents: one bit each, `count` (at most 64) of them. An absent page of anonymous
 // memory is zero.
 uint64_t gr_areas_present(const struct gr_area *area, uint64_t start, unsigned count);
+
+// Which of them are certainly as they were when the process was last copied. INVARIANT(shared-is-unwritten): who writes to a page
+// that two processes share gets one of his own. A page of zeros, which the kernel shows to everybody, says nothing.
+uint64_t gr_areas_unwritten(const struct gr_area *area, uint64_t start, unsigned count);
 
 // The first page from `start` on that may have contents, or the area's end: a heap is gigabytes of addresses.
 uint64_t gr_areas_skip(const struct gr_area *area, uint64_t start);

@@ -76,8 +76,7 @@ static void *put(struct out *out, size_t size)
 	return out->pos - size;
 }
 
-// 0 for a page of zeros, never for another one.
-static uint32_t hash_page(uint64_t addr, bool file)
+static const uint8_t *masked(uint64_t addr, bool file)
 {
 	if (file) {
 		size_t n = gr_peek(page, addr, GR_PAGE); // behind the end of a file there is no memory
@@ -86,7 +85,12 @@ static uint32_t hash_page(uint64_t addr, bool file)
 		memcpy(page, (const void *)addr, GR_PAGE);
 	}
 	gr_mask_apply(addr, page);
-	const uint64_t *words = (const uint64_t *)page;
+	return page;
+}
+
+uint32_t gr_digest_page(uint64_t addr, bool file)
+{
+	const uint64_t *words = (const uint64_t *)masked(addr, file);
 	uint64_t any = 0, a = GR_HASH_SEED, b = ~GR_HASH_SEED;
 	for (unsigned i = 0; i < GR_PAGE / 8; i += 2) {
 		any |= words[i] | words[i + 1];
@@ -114,7 +118,7 @@ static void add_area(struct out *out, const struct gr_area *area, uint64_t start
 			continue;
 		}
 		for (uint64_t addr = start; present; addr += GR_PAGE, present >>= 1) {
-			uint32_t hash = present & 1 ? hash_page(addr, area->file) : 0;
+			uint32_t hash = present & 1 ? gr_digest_page(addr, area->file) : 0;
 			if (!hash)
 				continue;
 			if (!out->range->groups || group->start != first) {
@@ -211,16 +215,43 @@ void gr_digest_leave(struct gr_thread *self, struct gr_regs *frame, bool call)
 }
 
 // ---------------------------------------------------------------- standing
-void gr_digest_command(struct gr_thread *self)
+static uint32_t all_registers(struct gr_regs regs[GR_LIVE_THREADS])
 {
-	static struct gr_regs regs[GR_LIVE_THREADS];
 	uint32_t threads = 0;
 	for (uint32_t index = 0; index < 2 * gr_image->threads && threads < GR_LIVE_THREADS; index++) {
 		const struct gr_thread *t = gr_thread_by_index(index);
 		if (t)
 			regs[threads++] = visible(&t->pub.shown, t->fs_base);
 	}
+	return threads;
+}
+
+static struct gr_regs standing[GR_LIVE_THREADS];
+
+void gr_digest_command(struct gr_thread *self)
+{
+	uint32_t threads = all_registers(standing);
 	gr_mask_begin(self, self->pub.shown.rsp - GR_RED_ZONE);
-	gr_ctl->digest_len = take(self, regs, threads, 0, gr_ctl->digest, sizeof gr_ctl->digest);
+	gr_ctl->digest_len = take(self, standing, threads, 0, gr_ctl->digest, sizeof gr_ctl->digest);
+	gr_slot_announce(gr_slot->state);
+}
+
+uint64_t gr_digest_registers(uint32_t *ret_threads)
+{
+	*ret_threads = all_registers(standing);
+	return gr_hash(GR_HASH_SEED, standing, *ret_threads * sizeof *standing);
+}
+
+// Pages that are not there any more are zeros.
+void gr_digest_pages(struct gr_thread *self)
+{
+	static uint64_t wanted[GR_PAGES_MOST];
+	uint64_t count = gr_ctl->digest_len / sizeof *wanted;
+	count = count < GR_PAGES_MOST ? count : GR_PAGES_MOST;
+	memcpy(wanted, gr_ctl->digest, count * sizeof *wanted);
+	gr_mask_begin(self, self->pub.shown.rsp - GR_RED_ZONE);
+	for (uint64_t i = 0; i < count; i++)
+		memcpy(gr_ctl->digest + i * GR_PAGE, masked(wanted[i], true), GR_PAGE);
+	gr_ctl->digest_len = count * GR_PAGE;
 	gr_slot_announce(gr_slot->state);
 }

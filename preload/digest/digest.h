@@ -25,3 +25,12 @@ void gr_digest_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 
 // GR_CMD_DIGEST: leaves a digest of a standing process in the control page.
 void gr_digest_command(struct gr_thread *self);
+
+// GR_CMD_PAGES: leaves the pages that are asked for there.
+void gr_digest_pages(struct gr_thread *self);
+
+// Behind gr_mask_begin, with rising addresses: the hash of a page; 0 for one of zeros, never for another one.
+uint32_t gr_digest_page(uint64_t addr, bool file);
+
+// A hash of the registers of all threads of a standing process.
+uint64_t gr_digest_registers(uint32_t *ret_threads);

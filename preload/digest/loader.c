@@ -5,9 +5,11 @@
 #include "loader.h"
 
 #include <elf.h>
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 
 #include "../abi.h"
 #include "../core/nolibc.h"
@@ -16,6 +18,7 @@
 
 #define NEAR_READING 40
 #define LOADER_STACK 0x20000
+#define BESIDE 2 // words
 
 // The loader's own data that can still be written: not what it has sealed when it was done with itself.
 struct data { uint64_t start, end, sealed, sealed_end; };
@@ -40,6 +43,34 @@ static void forget_behind(const uint8_t *reading, const struct data *data)
 			*(uint64_t *)word = 0;
 		return;
 	}
+}
+
+// Where the loader's cache of libraries was mapped, and how large the file is, stays in variables when it is unmapped, which nobody
+// reads before it is mapped again: installing a package changes them. They have no symbols: the size is the one word that is the
+// file's, the address stands beside it, where nothing is mapped any more.
+static void forget_cache(const struct data *data)
+{
+	struct stat st;
+	uint64_t *found = NULL;
+	if (GR_RAW(SYS_stat, "/etc/ld.so.cache", &st) || !st.st_size)
+		return;
+	for (uint64_t *word = (uint64_t *)data->start; word < (uint64_t *)data->end; word++) {
+		bool sealed = (uint64_t)word >= data->sealed && (uint64_t)word < data->sealed_end;
+		if (sealed || *word != (uint64_t)st.st_size)
+			continue;
+		if (found)
+			return;
+		found = word;
+	}
+	if (!found)
+		return;
+	for (uint64_t *word = found - BESIDE; word <= found + BESIDE; word++) {
+		unsigned char in_core;
+		bool ours = (uint64_t)word >= data->start && (uint64_t)(word + 1) <= data->end && word != found;
+		if (ours && *word && *word % GR_PAGE == 0 && GR_RAW(SYS_mincore, *word, 1, &in_core) == -ENOMEM)
+			*word = 0;
+	}
+	*found = 0;
 }
 
 // At a function's first call the loader's resolver saves the vector registers on the program's stack. Which of them the processor
@@ -96,6 +127,7 @@ void gr_loader_forget(uint64_t loader)
 			else if (text[0] == resolver_end[0] && !memcmp(text, resolver_end, sizeof resolver_end))
 				gr_text_write((uint64_t)text, clearing_end, sizeof clearing_end, GR_TEXT);
 	}
+	forget_cache(&data);
 }
 
 // Pages are given back, which makes zeros of them; below the stack there is a gap with nothing in it.

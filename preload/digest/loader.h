@@ -1,4 +1,4 @@
-// What the loader leaves behind that no two runs have in common: readings of the processor's clock, and used stack.
+// What the loader leaves behind that no two runs have in common: readings of the processor's clock, used stack, its cache of libraries.
 // Runs in: the constructor, and the first operation.
 // May call: core, patch.
 // Owns: the end of the loader's resolver.
@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-// Clears the loader's clock readings, and makes its resolver clear its own. `loader` is where it lies (AT_BASE).
+// Clears the loader's clock readings and what it knows of its cache, and makes its resolver clear its own readings of registers. `loader` is where it lies (AT_BASE).
 void gr_loader_forget(uint64_t loader);
 
 // Clears the stack below `sp`, where the loader's and the constructor's own frames were. Not from a thread that stands there.

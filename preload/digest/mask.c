@@ -1,7 +1,7 @@
 // What a digest leaves out; see mask.h.
 // Runs in: application threads.
 // May call: core.
-// Owns: the list of known primitives.
+// Owns: the known primitives.
 #include "mask.h"
 
 #include <pthread.h>
@@ -14,40 +14,70 @@
 #include "../core/raw.h"
 #include "../heap/stack.h"
 #include "digest.h"
+#include "kept.h"
 
-#define PRIMITIVES 0x10000
-#define PRIMITIVES_WITHOUT_DIGESTS 0x1000 // keeping a list sorted costs time, and nobody asked for it
-#define RECENT 4096
+#define PRIMITIVES 0x20000
+#define CHAINS 0x10000
+#define GRANULE 512U // bytes whose primitives stand in one chain
+#define RECENT 0x20000
 #define KIND_SIMPLE 3 // __kind of a mutex: normal, recursive and errorcheck ones are below, adaptive, robust and PI ones not
-#define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS)
+#define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS + 1)
 #define DEAD_STACKS 4096 // heap/stack.c knows no more
 
 enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER, SEMAPHORE };
 
 #define LARGEST sizeof(pthread_rwlock_t)
+_Static_assert(LARGEST <= GRANULE, "one granule in front of a page is looked at");
 
-// Both lists are sorted by address.
-static struct { uint64_t addr; enum kind kind; } primitives[PRIMITIVES];
-static uint32_t primitives_count, primitives_lock;
-static uint64_t recent[RECENT]; // addresses with kinds, by address: these are in the list
-static struct span { uint64_t start, end; } spans[SPANS];
-static uint32_t spans_count, spans_at, primitives_at;
-static uint32_t tids[GR_LIVE_THREADS], tids_count;
+// INVARIANT(chains-only-grow): a chain is sorted by address, nothing is ever taken out of it, and what is put in is whole; so it is read
+// and added to without a lock, by any number of threads, and in the middle of each other.
+static struct primitive { uint64_t addr; uint32_t kind, next; } primitives[PRIMITIVES]; // the first is none
+static uint32_t chains[CHAINS]; // by granule, several in one
+static uint32_t primitives_count;
+static uint64_t recent[RECENT]; // addresses with kinds, by address: these are in a chain
+static struct span { uint64_t start, end; } spans[SPANS]; // sorted by address
+static uint32_t spans_count, spans_at;
+static uint32_t tids[GR_LIVE_THREADS * (1 + GR_FORMER)], tids_count;
 static uint64_t tids_bits[16]; // by the low 10 bits: most words are not there
-static uint64_t main_lowest;
+static uint64_t main_lowest, main_left;
 
 // ---------------------------------------------------------------- primitives
-static uint32_t position(uint64_t addr)
+static uint32_t *chain_of(uint64_t addr)
 {
-	uint32_t low = 0, high = primitives_count;
-	while (low < high) {
-		uint32_t middle = (low + high) / 2;
-		if (primitives[middle].addr < addr)
-			low = middle + 1;
-		else
-			high = middle;
+	return &chains[gr_hash_word(GR_HASH_SEED, addr / GRANULE) % CHAINS];
+}
+
+// The first one that is not below `addr`, 0 if there is none, and the link that leads there.
+static uint32_t find(uint64_t addr, uint32_t **ret_link)
+{
+	uint32_t *link = chain_of(addr), at;
+	while ((at = __atomic_load_n(link, __ATOMIC_ACQUIRE)) && primitives[at].addr < addr)
+		link = &primitives[at].next;
+	*ret_link = link;
+	return at;
+}
+
+// False if there is no room for one more.
+static bool add(uint64_t addr, enum kind kind)
+{
+	uint32_t *link, fresh = 0;
+	for (;;) {
+		uint32_t at = find(addr, &link);
+		if (at && primitives[at].addr == addr) { // what was taken in vain, because somebody else was faster, stays unused
+			__atomic_store_n(&primitives[at].kind, kind, __ATOMIC_RELAXED);
+			return true;
+		}
+		if (!fresh) {
+			if (__atomic_load_n(&primitives_count, __ATOMIC_RELAXED) >= PRIMITIVES - 1)
+				return false;
+			fresh = __atomic_add_fetch(&primitives_count, 1, __ATOMIC_RELAXED);
+			if (fresh >= PRIMITIVES)
+				return false;
+		}
+		primitives[fresh] = (struct primitive){addr, kind, at};
+		if (__atomic_compare_exchange_n(link, &at, fresh, false, __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+			return true;
 	}
-	return low;
 }
 
 static enum kind kind_of(enum gr_op op)
@@ -90,30 +120,18 @@ static bool is_simple(uint64_t mutex)
 void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
 	enum kind kind = kind_of(op);
-	uint64_t *place = &recent[object / 8 % RECENT], word = object | kind;
-	uint32_t most = gr_digest_on() ? PRIMITIVES : PRIMITIVES_WITHOUT_DIGESTS;
+	uint64_t *place = &recent[(object / 8 ^ object >> 20) % RECENT], word = object | kind;
 	if (kind == NONE || __atomic_load_n(place, __ATOMIC_RELAXED) == word)
 		return;
 	// On replay the engine keeps a simple mutex as the library does, but for who waits for it. That nobody looks at while others
 	// may wait, but where one thread at a time runs (every order but `parallel`).
 	if (!gr_digest_on() && gr_ctl->knob[GR_KNOB_order] == 0 && kind == MUTEX && (op == GR_OP_MUTEX_STATE || is_simple(object)))
 		return;
-	gr_latch(&primitives_lock);
-	uint32_t i = position(object);
-	bool known = i < primitives_count && primitives[i].addr == object;
-	bool full = primitives_count >= most;
-	if (known) {
-		primitives[i].kind = kind;
-	} else if (!full) {
-		memmove(&primitives[i + 1], &primitives[i], (primitives_count - i) * sizeof *primitives);
-		primitives[i].addr = object;
-		primitives[i].kind = kind;
-		primitives_count++;
-	}
-	if (known || !full)
+	if (add(object, kind)) {
 		__atomic_store_n(place, word, __ATOMIC_RELAXED);
-	gr_unlatch(&primitives_lock);
-	if (!known && full && gr_digest_on())
+		gr_kept_changed(object, object + LARGEST);
+	}
+	else if (gr_digest_on())
 		gr_panic(self, GR_PANIC_REFUSED, "digests of a program with more than %u locks\n"
 			 "record without --digest", PRIMITIVES, 0);
 }
@@ -127,6 +145,12 @@ static void add_span(uint64_t start, uint64_t end)
 	spans[i] = (struct span){start, end};
 }
 
+static void add_tid(uint32_t tid)
+{
+	tids[tids_count++] = tid;
+	tids_bits[tid / 64 % 16] |= 1ULL << tid % 64;
+}
+
 static void add_thread(const struct gr_thread *t, uint64_t lowest)
 {
 	// Below that a stack is dead: there stand the frames of the engine's own signals.
@@ -138,18 +162,28 @@ static void add_thread(const struct gr_thread *t, uint64_t lowest)
 	// and to the one that is about to be taken, which some functions of glibc 2.36 leave there when they have failed.
 	if (t->robust)
 		add_span(t->robust - 8, t->robust + 24);
-	tids[tids_count++] = t->pub.tid;
-	tids_bits[t->pub.tid / 64 % 16] |= 1ULL << t->pub.tid % 64;
+	add_tid(t->pub.tid);
+	for (unsigned i = 0; i < GR_FORMER && t->pub.was[i]; i++) // a lock that it has held since before this copy was made
+		add_tid(t->pub.was[i]);
 	if (t->pub.index == 0)
 		main_lowest = lowest;
 }
 
+void gr_mask_main_left(uint64_t lowest)
+{
+	main_left = lowest;
+}
+
 void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
 {
-	spans_count = spans_at = primitives_at = tids_count = 0;
+	spans_count = spans_at = tids_count = 0;
 	main_lowest = 0;
 	memset(tids_bits, 0, sizeof tids_bits);
 	add_thread(self, lowest);
+	if (main_left) { // its block may be another's by now
+		add_span(main_left - GR_DEAD_STACK, main_left);
+		main_lowest = main_left;
+	}
 	uint64_t start, end;
 	for (uint32_t i = 0; gr_stack_next_dead(&i, &start, &end);)
 		add_span(start, end);
@@ -274,27 +308,38 @@ static void clear_primitive(uint64_t addr, uint8_t *page, uint64_t object, enum 
 	}
 }
 
+bool gr_mask_spans(uint64_t addr)
+{
+	while (spans_at < spans_count && spans[spans_at].end <= addr)
+		spans_at++;
+	return spans_at < spans_count && spans[spans_at].start < addr + GR_PAGE;
+}
+
 void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE])
 {
 	uint32_t *words = (uint32_t *)page;
 	for (unsigned i = 0; i < GR_PAGE / 4; i += 2) // locks are aligned to 8 bytes
 		if (is_tid(words[i]))
 			clear_owner(addr, words, i);
-	while (spans_at < spans_count && spans[spans_at].end <= addr)
-		spans_at++;
+	gr_mask_spans(addr);
 	for (uint32_t i = spans_at; i < spans_count && spans[i].start < addr + GR_PAGE; i++)
 		clear(addr, page, spans[i].start, spans[i].end);
-	while (primitives_at < primitives_count && primitives[primitives_at].addr + LARGEST <= addr)
-		primitives_at++;
-	for (uint32_t i = primitives_at; i < primitives_count && primitives[i].addr < addr + GR_PAGE; i++)
-		clear_primitive(addr, page, primitives[i].addr, primitives[i].kind);
+	gr_mask_only_primitives(addr, page);
 }
 
 bool gr_mask_only_primitives(uint64_t addr, uint8_t page[GR_PAGE])
 {
-	uint32_t first = position(addr < LARGEST ? 0 : addr - LARGEST + 1), i = first;
-	for (; i < primitives_count && primitives[i].addr < addr + GR_PAGE; i++)
-		if (page)
-			clear_primitive(addr, page, primitives[i].addr, primitives[i].kind);
-	return i > first;
+	bool any = false;
+	if (!__atomic_load_n(&primitives_count, __ATOMIC_RELAXED))
+		return false;
+	for (uint64_t start = addr - GRANULE; start != addr + GR_PAGE; start += GRANULE)
+		for (uint32_t at = __atomic_load_n(chain_of(start), __ATOMIC_ACQUIRE); at; at = __atomic_load_n(&primitives[at].next, __ATOMIC_ACQUIRE)) {
+			uint64_t object = primitives[at].addr;
+			if (object / GRANULE != start / GRANULE || object + LARGEST <= addr)
+				continue;
+			any = true;
+			if (page)
+				clear_primitive(addr, page, object, __atomic_load_n(&primitives[at].kind, __ATOMIC_RELAXED));
+		}
+	return any;
 }

@@ -1,7 +1,7 @@
 // What a digest leaves out: bytes that may differ between a recording and its replays, each with its reason.
 // Runs in: application threads.
 // May call: core.
-// Owns: the list of known primitives.
+// Owns: the known primitives.
 #pragma once
 
 #include "../core/ops.h"
@@ -20,8 +20,15 @@ void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
 // `lowest` on, those of all others from the red zone of where they were shown to be.
 void gr_mask_begin(struct gr_thread *self, uint64_t lowest);
 
+// The main thread ends, and the rest of its process does not: its stack is dead below this.
+void gr_mask_main_left(uint64_t lowest);
+
 // The first address of an area that is looked at at all: the main stack grows by itself and begins where it lives.
 uint64_t gr_mask_start(const struct gr_area *area);
+
+// Whether something of the page is left out because of where threads stand now, so that it may count at another time though
+// nobody has written to it. Pages come with rising addresses.
+bool gr_mask_spans(uint64_t addr);
 
 // Clears in `page`, a copy of the page at `addr`, what is left out. Pages come with rising addresses.
 void gr_mask_apply(uint64_t addr, uint8_t page[GR_PAGE]);

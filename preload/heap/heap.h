@@ -17,6 +17,7 @@
 #define GR_HEAP_ADDR 0x2a0000000000
 #define GR_HEAP_REGION 0x800000000 // 32 GiB of addresses for each heap
 #define GR_HEAPS 1280
+#define GR_HEAP_ROOM "raise the limits (`ulimit -v unlimited`, `ulimit -d unlimited`): each thread gets 32 GiB of addresses, and takes memory as it uses it"
 
 // ---------------------------------------------------------------- sizes of small blocks
 #define GR_SMALL_MAX 32768

@@ -160,3 +160,12 @@ bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end)
 	gr_unlatch(&locked);
 	return found;
 }
+
+uint64_t gr_stack_guard(uint64_t address)
+{
+	gr_latch(&locked);
+	const struct stack *s = gr_stack_is(address) ? find(address) : NULL;
+	uint64_t guard = s && s->base + s->guard == address ? s->guard : 0;
+	gr_unlatch(&locked);
+	return guard;
+}

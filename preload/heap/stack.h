@@ -32,3 +32,6 @@ bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end);
 
 // Is this in the range of stacks that the engine gives?
 bool gr_stack_is(uint64_t address);
+
+// The size of the guard in front of the stack that begins at `address`; 0 where that is none of these.
+uint64_t gr_stack_guard(uint64_t address);

@@ -1,7 +1,7 @@
 // Edges and runs; see edge.h.
 // Runs in: application threads while recording.
 // May call: core, log, codec.
-// Owns: gr_edges, gr_counting, the cells.
+// Owns: gr_edges, gr_cells, gr_counting, the cells.
 #include "edge.h"
 
 #include "../core/nolibc.h"
@@ -14,8 +14,8 @@
 
 #define CELLS 4096
 
-bool gr_edges;
-bool gr_counting;
+bool gr_edges, gr_cells;
+bool gr_counting, gr_counting_cells;
 
 static struct gr_cell cells[CELLS];
 
@@ -23,13 +23,16 @@ static enum gr_order_log how;
 
 void gr_edge_init(void)
 {
+	enum gr_order order = gr_ctl->knob[GR_KNOB_order];
 	how = gr_ctl->knob[GR_KNOB_order_log];
-	gr_edges = gr_ctl->knob[GR_KNOB_order] == GR_ORDER_PARALLEL && how != GR_LOG_CLOCK;
+	gr_cells = order == GR_ORDER_PARALLEL && how != GR_LOG_CLOCK;
+	gr_edges = gr_cells || (order == GR_ORDER_SERIAL && how == GR_LOG_TRANSITIVE);
 }
 
 void gr_edge_start(void)
 {
 	gr_counting = gr_mode == GR_MODE_RECORD && gr_edges && how != GR_LOG_OBJECT && !gr_ctl->knob[GR_KNOB_digest];
+	gr_counting_cells = gr_counting && gr_cells;
 }
 
 // ---------------------------------------------------------------- words
@@ -66,6 +69,12 @@ void gr_edge_flush(struct gr_thread *self)
 	gr_log_commit(self);
 }
 
+void gr_edge_rest(struct gr_thread *self)
+{
+	gr_edge_flush(self);
+	self->word = GR_WORD_NONE;
+}
+
 static void count(struct gr_thread *self, enum gr_op op, uint64_t mutex)
 {
 	struct gr_chunk *chunk = self->chunk;
@@ -87,12 +96,14 @@ static void begin(struct gr_thread *self, uint64_t stamp)
 static bool place(struct gr_thread *self, bool behind, bool raise, uint64_t floor)
 {
 	bool full = self->chunk->run >> 32 >= GR_RUN_MOST;
-	if (behind && !full)
+	if (behind && !full && self->word != GR_WORD_NONE)
 		return true;
+	if (full && gr_turn_on)
+		self->turn = 1; // it has done much without a look at who else wants to run
 	gr_edge_flush(self);
 	if (!gr_log_room(self, 0))
 		return false;
-	uint64_t stamp = full || raise ? gr_log_stamp(self, 1, floor) : (floor > self->stamp ? floor : self->stamp) + 1;
+	uint64_t stamp = full || raise || gr_turn_on ? gr_log_stamp(self, 1, floor) : (floor > self->stamp ? floor : self->stamp) + 1;
 	if (stamp & GR_CLOSED)
 		return false;
 	begin(self, stamp);
@@ -106,25 +117,42 @@ static bool is_behind(const struct gr_thread *self, uint64_t seen)
 	return (own && stamp <= self->stamp) || (how == GR_LOG_TRANSITIVE && stamp < self->stamp);
 }
 
-static void log_each(struct gr_thread *self, enum gr_op op, uint64_t object, uint64_t floor)
+static void log_each(struct gr_thread *self, enum gr_op op, uint64_t object, long result, uint64_t floor)
 {
-	struct gr_event ev = {.kind = op, .object = object};
+	struct gr_event ev = {.kind = op, .object = object, .result = result};
 	gr_log_own(self, &ev, floor);
 }
 
-void gr_edge_log(struct gr_thread *self, enum gr_op op, uint64_t mutex)
+// Of an object with a word that this thread alone reads and writes now.
+static inline void log_owned(struct gr_thread *self, uint64_t *word, enum gr_op op, uint64_t object, uint32_t held)
 {
-	uint64_t *word = gr_edge_word(mutex), seen = *word, stamp = seen >> GR_WORD_SHIFT;
+	uint64_t seen = *word, stamp = seen >> GR_WORD_SHIFT;
 	bool none = stamp >= STAMP_LIMIT;
 	if (gr_closed || gr_mode == GR_MODE_OFF)
 		return;
 	if (how == GR_LOG_OBJECT)
-		log_each(self, op, mutex, none ? 0 : stamp);
+		log_each(self, op, object, held, none ? 0 : stamp);
 	else if (!place(self, is_behind(self, seen), none, none ? 0 : stamp))
 		return;
 	*word = self->word;
 	if (how != GR_LOG_OBJECT)
-		count(self, op, mutex);
+		count(self, op, object + held);
+}
+
+void gr_edge_log(struct gr_thread *self, enum gr_op op, uint64_t mutex)
+{
+	log_owned(self, gr_edge_word(mutex), op, mutex, 0);
+}
+
+void gr_edge_library(struct gr_thread *self, uint64_t *cell, uint64_t word, uint32_t held, bool alone)
+{
+	if (!alone) {
+		log_owned(self, cell, GR_OP_LIBRARY_LOCK, word, held);
+		return;
+	}
+	struct gr_event ev = {.kind = GR_OP_LIBRARY_LOCK, .object = word, .result = held, .check = gr_holder(word)};
+	gr_log_behind(self, &ev, *cell >> GR_WORD_SHIFT);
+	*cell = self->word;
 }
 
 // ---------------------------------------------------------------- cells
@@ -138,7 +166,7 @@ void gr_cell_count(struct gr_thread *self, enum gr_op op, uint64_t object)
 	if (gr_closed || gr_mode == GR_MODE_OFF)
 		return;
 	if (how == GR_LOG_OBJECT)
-		log_each(self, op, object, 0);
+		log_each(self, op, object, 0, 0);
 	else if (place(self, true, false, 0))
 		count(self, op, object);
 }
@@ -152,7 +180,7 @@ void gr_cell_take(struct gr_thread *self, enum gr_op op, uint64_t object, bool a
 	if (gr_closed || gr_mode == GR_MODE_OFF)
 		return;
 	if (how == GR_LOG_OBJECT)
-		log_each(self, op, object, floor);
+		log_each(self, op, object, 0, floor);
 	else if (place(self, is_behind(self, given) && is_behind(self, read), false, floor))
 		count(self, op, object);
 }
@@ -176,12 +204,17 @@ void gr_cell_give(struct gr_thread *self, enum gr_op op, uint64_t object, enum g
 	if (gr_closed || gr_mode == GR_MODE_OFF)
 		return;
 	if (how == GR_LOG_OBJECT)
-		log_each(self, op, object, 0);
+		log_each(self, op, object, 0, 0);
 	else if (!place(self, true, false, 0))
 		return;
 	raise(self, which == GR_CELL_READ ? &cell->read : &cell->given);
 	if (how != GR_LOG_OBJECT)
 		count(self, op, object);
+}
+
+void gr_cell_mark(struct gr_thread *self, uint64_t object)
+{
+	raise(self, &cell_of(object)->given);
 }
 
 uint64_t gr_cell_stamp(uint64_t object)

@@ -22,6 +22,9 @@
 // under way where that follows from its thread's stamp, else it is an edge. What gives one writes its own stamp, if no greater
 // one is there, and waits for nobody: two who post one semaphore, or read under one lock, are in no order.
 //
+// A lock inside the C library has a cell, too (sync/lock.c), whose latch is held meanwhile: the cell is read and written as a
+// mutex's word is.
+//
 // INVARIANT(cell-only-rises): a stamp in a cell is never made smaller, and is there before the object is given. So a cell may
 // serve several objects: they are in more of an order than they need, which is true all the same, and none of them in less.
 #pragma once
@@ -35,11 +38,18 @@
 // The number of a choice in knobs.def.
 enum gr_order_log { GR_LOG_CLOCK, GR_LOG_OBJECT, GR_LOG_REDUCED, GR_LOG_TRANSITIVE };
 
-// Mutexes have words, in a recording and in its replay.
+// Mutexes have words, in a recording and in its replay. Other objects have cells.
+//
+// INVARIANT(runs-in-turns): in order `serial` mutexes have words, too, but the stamps are the clock's: the first operation of a
+// thread that was given the turn begins a run with the next one, behind all that others did. Up to its hand-over
+// nobody else takes a place in the order, so all the mutexes of that time belong to the thread's runs.
 extern bool gr_edges;
+extern bool gr_cells;
 
-// entry.S may count operations on mutexes: a recording with edges and without anything that wants to see each of them.
+// sync/quick.S may count operations on mutexes, and on other objects: a recording with words, or cells, and without anything
+// that wants to see each of them.
 extern bool gr_counting __attribute__((visibility("hidden")));
+extern bool gr_counting_cells __attribute__((visibility("hidden")));
 
 #define GR_WORD_SHIFT 16
 
@@ -59,6 +69,9 @@ static inline bool gr_edge_has(uint64_t mutex)
 	return gr_edges && !(((pthread_mutex_t *)mutex)->__data.__kind & ~3);
 }
 
+// The word of a thread whose stamp is an old one: it was without the turn.
+#define GR_WORD_NONE (~0ULL)
+
 // Words of a thread and of its own stamp; of several threads with one stamp none is the last user.
 #define GR_SEVERAL 0xffff
 
@@ -72,9 +85,16 @@ void gr_edge_start(void); // the first operation is in the log
 // While recording: an operation on a mutex with a word, which this thread holds, has succeeded or (unlock) will.
 void gr_edge_log(struct gr_thread *self, enum gr_op op, uint64_t mutex);
 
+// While recording: a lock inside the C library whose word holds `held` is taken, given back or asked for in vain, by who has the
+// latch of its cell. `alone`: it has an event of its own, which says who has the lock.
+void gr_edge_library(struct gr_thread *self, uint64_t *cell, uint64_t word, uint32_t held, bool alone);
+
 // While recording: this thread has taken the object, or is about to give it. `alone`: as a writer.
 void gr_cell_take(struct gr_thread *self, enum gr_op op, uint64_t object, bool alone);
 void gr_cell_give(struct gr_thread *self, enum gr_op op, uint64_t object, enum gr_cell_word which);
+
+// While recording: what this thread's newest event gave, those who take it find.
+void gr_cell_mark(struct gr_thread *self, uint64_t object);
 
 // An operation that nothing depends on.
 void gr_cell_count(struct gr_thread *self, enum gr_op op, uint64_t object);
@@ -95,7 +115,11 @@ void gr_edge_mark(const struct gr_thread *self, uint64_t mutex);
 // Writes the run under way into the log, as an event. There is always room for one.
 void gr_edge_flush(struct gr_thread *self);
 
-// One more step of the rolling hash, and what of it stands in an event.
+// This thread has no turn any more: the run ends, and its next one has a stamp behind those of others.
+void gr_edge_rest(struct gr_thread *self);
+
+// One more step of the rolling hash, and what of it stands in an event. Of a lock inside the C library what its word holds is
+// added to its address.
 static inline uint32_t gr_run_hash(uint32_t hash, enum gr_op op, uint64_t mutex)
 {
 	return (hash + (uint32_t)mutex + (uint32_t)op) * GR_RUN_PRIME;

@@ -41,16 +41,22 @@ void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_
 // The same for pieces that stand in a row behind one length; together they fit one event.
 void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);
 
-// A call that only asks, its start and its end, from a place where every nanosecond counts: what it brought in stands in at most
-// two short pieces. False, and nothing has happened, where it is not as easy as that.
-#define GR_QUERY_DATA 64
-static inline bool gr_log_ready(const struct gr_thread *self)
+// Where every nanosecond counts: is there room for a call's start and its end, with so many bytes in at most two pieces?
+static inline bool gr_log_ready(const struct gr_thread *self, uint32_t bytes)
 {
-	return self->end - self->pos > (ptrdiff_t)(GR_RUN_ROOM + 2 * GR_EVENT_MAX_HEAD + 2 * sizeof(uint32_t) + GR_QUERY_DATA) &&
+	return self->end - self->pos > (ptrdiff_t)(GR_RUN_ROOM + 2 * GR_EVENT_MAX_HEAD + 2 * sizeof(uint32_t) + bytes) &&
 	       !(__atomic_load_n(&gr_ctl->clock, __ATOMIC_RELAXED) & GR_CLOSED);
 }
+
+// Then: a call that only asks, its start and its end behind it.
+#define GR_QUERY_DATA 64
 void gr_log_query(struct gr_thread *self, uint16_t nr, uint8_t action, uint32_t check, int64_t result,
 		  const struct gr_piece pieces[2], unsigned count);
+
+// Then: the start of a recorded call; false, and nothing has happened, when the log was closed. And its end, with what it brought
+// in, if it can bring anything in.
+bool gr_log_begun(struct gr_thread *self, uint16_t nr, uint32_t check);
+void gr_log_ended(struct gr_thread *self, uint16_t nr, int64_t result, const struct gr_piece *brought);
 
 // Two events in a row that share one place in the order: a start that nobody else can see, and its end.
 void gr_log_pair(struct gr_thread *self, struct gr_event *start, struct gr_event *end, const struct gr_piece *pieces,

@@ -1,7 +1,7 @@
 // The turn; see turn.h.
 // Runs in: application threads while recording.
 // May call: core, raw system calls.
-// Owns: the lists of those who want the turn and of those who wait; the generator that draws.
+// Owns: the lists of those who want the turn and of those who wait.
 #include "turn.h"
 
 #include <errno.h>
@@ -10,52 +10,33 @@
 
 #include "../core/page.h"
 #include "../core/raw.h"
+#include "choice.h"
+#include "edge.h"
+#include "together.h"
 
-// Operations that a thread keeps the turn for while others want it (serial). A prime: a loop of as many operations as
-// divide it would always be left at the same place, perhaps always with the lock in its hands.
-#define KEEP 61
+#define LONG 100000000      // nanoseconds of processor time until a thread that comes to fewer operations than that gives way
 #define LOSSES 3            // times that a thread is woken in vain before it comes next
-#define STARVES 10000       // the same, before its priority drops (pct)
 #define SLICE 100000000     // nanoseconds between two looks at who has the turn
 #define GLANCE 20000000     // the same for the first of those who want it, as long as nothing is asked of who has it
 #define DOZE 500000000      // the same for those who do not want it
 #define PATIENCE 1000000000 // nanoseconds of processor time without an operation until a thread has to give way anywhere
 #define LOOKS 100           // the same as a number of looks, for one that does not even compute
-#define CHANGES 64          // the most change points
-
-enum state { RUNS, WANTS, WAITS };
-
-struct list { struct gr_thread *first, *last; };
 
 bool gr_turn_on;
-
-static struct {
-	uint32_t lock;  // block plus 1 of the thread inside
-	uint32_t owner; // block plus 1 of the thread that has the turn; 0: nobody
-	struct list wants, waits;
-	uint32_t wanting;
-	uint64_t steps; // anything that whoever has the turn did
-	uint64_t operations;
-	uint64_t drawn; // state of the generator
-	uint64_t change[CHANGES];
-	int64_t lowest;
-	struct gr_thread *urgent;
-	uint32_t dying; // kernel id of a thread that is on its way out of the kernel
-	uint32_t *dying_ctid;
-} turn;
+struct gr_turn gr_turn;
 
 // ---------------------------------------------------------------- the lock
 // Handlers of the engine only hold a signal, so nobody comes here who is in here already.
 static void enter(const struct gr_thread *self)
 {
 	uint32_t me = self->block + 1, nobody = 0;
-	for (; !__atomic_compare_exchange_n(&turn.lock, &nobody, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); nobody = 0)
+	for (; !__atomic_compare_exchange_n(&gr_turn.lock, &nobody, me, false, __ATOMIC_ACQUIRE, __ATOMIC_RELAXED); nobody = 0)
 		GR_RAW(SYS_sched_yield);
 }
 
 static void leave(void)
 {
-	__atomic_store_n(&turn.lock, 0, __ATOMIC_RELEASE);
+	__atomic_store_n(&gr_turn.lock, 0, __ATOMIC_RELEASE);
 }
 
 static void post(struct gr_thread *t, uint32_t value)
@@ -66,64 +47,39 @@ static void post(struct gr_thread *t, uint32_t value)
 
 static bool has_turn(const struct gr_thread *self)
 {
-	return __atomic_load_n(&turn.owner, __ATOMIC_ACQUIRE) == self->block + 1;
+	return __atomic_load_n(&gr_turn.owner, __ATOMIC_ACQUIRE) == self->block + 1;
 }
 
 // ---------------------------------------------------------------- lists
-static void append(struct list *list, struct gr_thread *t, enum state state)
+static void append(struct gr_seats *list, struct gr_thread *t, enum gr_seat_state state)
 {
 	t->seat.next = NULL;
 	t->seat.prev = list->last;
 	*(list->last ? &list->last->seat.next : &list->first) = t;
 	list->last = t;
-	turn.wanting += state == WANTS;
+	gr_turn.wanting += state == GR_SEAT_WANTS;
 	__atomic_store_n(&t->seat.state, state, __ATOMIC_RELEASE);
 }
 
 static void take_out(struct gr_thread *t)
 {
-	if (turn.urgent == t)
-		turn.urgent = NULL;
-	struct list *list = t->seat.state == WANTS ? &turn.wants : &turn.waits;
-	if (t->seat.state == RUNS)
+	if (gr_turn.urgent == t)
+		gr_turn.urgent = NULL;
+	struct gr_seats *list = t->seat.state == GR_SEAT_WANTS ? &gr_turn.wants : &gr_turn.waits;
+	if (t->seat.state == GR_SEAT_RUNS)
 		return;
 	*(t->seat.prev ? &t->seat.prev->seat.next : &list->first) = t->seat.next;
 	*(t->seat.next ? &t->seat.next->seat.prev : &list->last) = t->seat.prev;
-	turn.wanting -= t->seat.state == WANTS;
-	__atomic_store_n(&t->seat.state, RUNS, __ATOMIC_RELEASE);
+	gr_turn.wanting -= t->seat.state == GR_SEAT_WANTS;
+	__atomic_store_n(&t->seat.state, GR_SEAT_RUNS, __ATOMIC_RELEASE);
 }
 
-// ---------------------------------------------------------------- who comes next
-static uint64_t draw(void) // splitmix64
+// ---------------------------------------------------------------- giving it away
+// Whoever has the turn comes here at his next operation, also where he only counts them.
+static void call_back(void)
 {
-	uint64_t x = turn.drawn += 0x9e3779b97f4a7c15;
-	x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
-	x = (x ^ x >> 27) * 0x94d049bb133111eb;
-	return x ^ x >> 31;
-}
-
-// Among those who want the turn, and `self` unless NULL. Where there is no choice, nothing is drawn.
-static struct gr_thread *choose(struct gr_thread *self)
-{
-	uint64_t n = turn.wanting + (self != NULL);
-	struct gr_thread *t = turn.wants.first, *best = self;
-	if (!t)
-		return self;
-	if (turn.urgent)
-		return turn.urgent;
-	switch ((enum gr_order)gr_ctl->knob[GR_KNOB_order]) {
-	case GR_ORDER_RANDOM:
-		for (n = n > 1 ? draw() % n : 0; t && n; n--)
-			t = t->seat.next;
-		return t ? t : self;
-	case GR_ORDER_PCT:
-		for (; t; t = t->seat.next)
-			if (!best || t->seat.priority > best->seat.priority)
-				best = t;
-		return best;
-	default:
-		return t;
-	}
+	if (gr_turn.owner)
+		__atomic_store_n(&gr_thread_block(gr_turn.owner - 1)->turn, 1, __ATOMIC_RELAXED);
 }
 
 // INVARIANT(one-owner): only who is inside the lock names another owner.
@@ -132,30 +88,32 @@ static void hand_to(struct gr_thread *t)
 	take_out(t);
 	t->seat.streak = 0;
 	t->seat.asked = GR_ASK_NOTHING;
-	turn.steps++;
-	__atomic_store_n(&turn.owner, t->block + 1, __ATOMIC_RELEASE);
+	gr_turn.steps++;
+	gr_choice_handed(t);
+	__atomic_store_n(&gr_turn.owner, t->block + 1, __ATOMIC_RELEASE);
 	post(t, 2);
 }
 
 static void hand_on(void)
 {
-	struct gr_thread *t = choose(NULL);
-	if (turn.owner)
-		gr_thread_block(turn.owner - 1)->seat.gave = true;
-	__atomic_store_n(&turn.owner, 0, __ATOMIC_RELEASE);
+	struct gr_thread *t = gr_choice_make(NULL);
+	if (gr_turn.owner)
+		gr_thread_block(gr_turn.owner - 1)->seat.gave = true;
+	call_back();
+	__atomic_store_n(&gr_turn.owner, 0, __ATOMIC_RELEASE);
 	if (t)
 		hand_to(t);
 }
 
 static void want(struct gr_thread *t)
 {
-	if (t->seat.state == WAITS)
+	if (t->seat.state == GR_SEAT_WAITS)
 		take_out(t);
-	if (t->seat.state == RUNS) {
+	if (t->seat.state == GR_SEAT_RUNS) {
 		__atomic_store_n(&t->seat.post, 0, __ATOMIC_RELEASE);
-		append(&turn.wants, t, WANTS);
+		append(&gr_turn.wants, t, GR_SEAT_WANTS);
 	}
-	if (!turn.owner)
+	if (!gr_turn.owner)
 		hand_on();
 }
 
@@ -165,36 +123,21 @@ static void wake(struct gr_thread *t, enum gr_woken why)
 {
 	t->seat.why = why;
 	want(t);
-	if (t->seat.state == WANTS && t->seat.lost >= LOSSES && !turn.urgent)
-		turn.urgent = t;
-	if (t->seat.state == WANTS && t->seat.sleeps)
+	if (t->seat.state == GR_SEAT_WANTS && t->seat.lost >= LOSSES && !gr_turn.urgent) {
+		gr_turn.urgent = t;
+		call_back();
+	}
+	if (t->seat.state == GR_SEAT_WANTS && t->seat.sleeps)
 		post(t, 1);
 }
 
 // ---------------------------------------------------------------- who holds others up
-static uint64_t cpu_time(const struct gr_thread *t)
-{
-	struct timespec used = {0, 0};
-	GR_RAW(SYS_clock_gettime, (int)(~t->pub.tid << 3 | 6), &used); // CPUCLOCK_PERTHREAD | CPUCLOCK_SCHED
-	return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
-}
-
-// As if a timer of the engine's had run out for it, which is what handlers and debuggers know.
-static void poke(struct gr_thread *t)
-{
-	struct { int32_t signal, error, code, pad; uint32_t timer, overrun; uint64_t value, rest[12]; } info = {
-		.signal = SIGTRAP, .code = SI_TIMER, .value = (uint64_t)t,
-	};
-	_Static_assert(sizeof info == 128, "the kernel's siginfo_t");
-	GR_RAW(SYS_rt_tgsigqueueinfo, gr_pid(), t->pub.tid, SIGTRAP, &info);
-}
-
 // One that computes is asked to give way, first where it spins, later anywhere. One that is not even in its own code has nowhere
 // to be left at: who waits for the library inside of an operation in a way that the engine does not see.
 static void press(struct gr_seat *seat, struct gr_thread *t)
 {
 	uint64_t patience = t->seat.again ? PATIENCE / 10 : PATIENCE;
-	bool late = ++seat->looks >= LOOKS || cpu_time(t) - seat->cpu >= patience;
+	bool late = ++seat->looks >= LOOKS || gr_thread_time(t) - seat->cpu >= patience;
 	if (seat->looks >= LOOKS && __atomic_load_n(&t->pub.state, __ATOMIC_RELAXED) != GR_T_RUNNING) {
 		gr_ctl->overtaken++;
 		hand_on();
@@ -202,7 +145,8 @@ static void press(struct gr_seat *seat, struct gr_thread *t)
 	}
 	if (late || t->seat.asked == GR_ASK_NOTHING)
 		__atomic_store_n(&t->seat.asked, late ? GR_ASK_PLACE : GR_ASK_PROOF, __ATOMIC_RELAXED);
-	poke(t);
+	call_back();
+	gr_thread_poke(t);
 }
 
 enum gr_ask gr_turn_asked(const struct gr_thread *self)
@@ -210,44 +154,60 @@ enum gr_ask gr_turn_asked(const struct gr_thread *self)
 	return gr_turn_on && has_turn(self) ? __atomic_load_n(&self->seat.asked, __ATOMIC_RELAXED) : GR_ASK_NOTHING;
 }
 
-// Another look at whoever has the turn. One in a system call comes back through gr_turn_back and loses nothing.
+// Its operations are far apart.
+static void hurry(struct gr_seat *seat, const struct gr_thread *t)
+{
+	uint64_t time = gr_thread_time(t);
+	if (seat->hands != gr_turn.hands) {
+		seat->hands = gr_turn.hands;
+		seat->since = time;
+	} else if (time - seat->since >= LONG) {
+		gr_turn.hurry = true;
+		call_back();
+	}
+}
+
+// Another look at whoever has the gr_turn. One in a system call comes back through gr_turn_back and loses nothing.
 static void look(struct gr_thread *self)
 {
 	struct gr_seat *seat = &self->seat;
 	enter(self);
-	struct gr_thread *t = turn.owner ? gr_thread_block(turn.owner - 1) : NULL;
+	struct gr_thread *t = gr_turn.owner ? gr_thread_block(gr_turn.owner - 1) : NULL;
+	uint64_t done = gr_turn.steps + (t ? __atomic_load_n(&t->pub.ops, __ATOMIC_RELAXED) : 0);
+	if (t && t != self)
+		hurry(seat, t);
 	if (!t) {
 		hand_on();
-	} else if (seat->seen != turn.steps) {
-		seat->seen = turn.steps;
+	} else if (seat->seen != done) {
+		seat->seen = done;
 		seat->looks = 0;
-		seat->cpu = cpu_time(t);
+		seat->cpu = gr_thread_time(t);
 	} else if (t != self && t->seat.calls) {
 		hand_on();
 	} else if (t != self) {
 		press(seat, t);
 	}
 	leave();
+	if (gr_together_where && seat->looks)
+		gr_together_apart(); // nobody hands anything over
 }
 
 // A thread that has ended is gone from the kernel before anybody runs behind its last event: what is cleared then, and
 // whether it can be joined, would depend on the kernel's speed.
 static void await_death(void)
 {
-	uint32_t tid = turn.dying, *ctid = turn.dying_ctid;
+	uint32_t tid = gr_turn.dying, *ctid = gr_turn.dying_ctid;
 	if (!tid)
 		return;
-	turn.dying = 0;
-	long pid = gr_pid();
-	while (GR_RAW(SYS_tgkill, pid, tid, 0) == 0 && !(ctid && __atomic_load_n(ctid, __ATOMIC_ACQUIRE) == 0))
-		GR_RAW(SYS_sched_yield);
+	gr_turn.dying = 0;
+	gr_thread_await_gone(tid, ctid);
 }
 
 // When the next look is due. The wait lasts until then however often the engine's timer comes by meanwhile.
 static struct timespec next_look(const struct gr_thread *self)
 {
 	struct timespec now = {0, 0};
-	bool glances = __atomic_load_n(&turn.wants.first, __ATOMIC_RELAXED) == self && self->seat.looks < 2;
+	bool glances = __atomic_load_n(&gr_turn.wants.first, __ATOMIC_RELAXED) == self && self->seat.looks < 2;
 	long wait = glances ? GLANCE : SLICE;
 	GR_RAW(SYS_clock_gettime, CLOCK_MONOTONIC, &now);
 	now.tv_sec += (now.tv_nsec + wait) / 1000000000;
@@ -280,12 +240,13 @@ static void await(struct gr_thread *self, unsigned kind, struct gr_limit limit)
 	struct timespec due = {0, 0};
 	self->seat.seen = ~0ULL;
 	self->seat.looks = 0;
+	gr_edge_rest(self);
 	while (__atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED)) {
 		uint32_t *word = &self->seat.post, seen = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 		enum gr_woken why = GR_WOKEN;
 		if (has_turn(self))
 			break;
-		if (__atomic_load_n(&self->seat.state, __ATOMIC_ACQUIRE) == WAITS) {
+		if (__atomic_load_n(&self->seat.state, __ATOMIC_ACQUIRE) == GR_SEAT_WAITS) {
 			why = listen_once(self, kind, limit, seen);
 		} else {
 			if (!due.tv_sec)
@@ -297,13 +258,14 @@ static void await(struct gr_thread *self, unsigned kind, struct gr_limit limit)
 		}
 		if (why != GR_WOKEN) {
 			enter(self);
-			if (self->seat.state == WAITS)
+			if (self->seat.state == GR_SEAT_WAITS)
 				wake(self, why);
 			leave();
 		}
 	}
 	if (__atomic_load_n(&gr_turn_on, __ATOMIC_RELAXED))
 		await_death();
+	gr_together_run(self, true);
 }
 
 static void await_turn(struct gr_thread *self)
@@ -312,50 +274,31 @@ static void await_turn(struct gr_thread *self)
 }
 
 // ---------------------------------------------------------------- handing over
-static void drop(struct gr_thread *self)
+void gr_turn_in_vain(struct gr_thread *self)
 {
-	self->seat.priority = --turn.lowest;
+	if (gr_turn_on && has_turn(self))
+		gr_choice_in_vain();
 }
 
-// PCT: at a change point the running thread gets a priority below all that were drawn, each one below the one before.
-static void change_points(struct gr_thread *self)
-{
-	int64_t depth = gr_ctl->knob[GR_KNOB_pct_depth];
-	for (int64_t i = 0; i < depth && i < CHANGES; i++)
-		if (turn.change[i] == turn.operations)
-			self->seat.priority = depth - i;
-}
-
-// The one who has the turn from here on, perhaps `self`.
-static struct gr_thread *next(struct gr_thread *self, bool yields)
-{
-	enum gr_order order = gr_ctl->knob[GR_KNOB_order];
-	self->seat.streak++;
-	if (order == GR_ORDER_PCT) {
-		change_points(self);
-		if (turn.wanting && (yields || self->seat.streak > STARVES))
-			drop(self);
-	}
-	if (!turn.wanting || (order == GR_ORDER_SERIAL && !yields && !turn.urgent && self->seat.streak < KEEP))
-		return self;
-	return choose(order == GR_ORDER_PCT || (order == GR_ORDER_RANDOM && !yields) ? self : NULL);
-}
-
-void gr_turn_step(struct gr_thread *self, bool yields)
+void gr_turn_step(struct gr_thread *self, enum gr_step step)
 {
 	bool stays = self->seat.stays && has_turn(self);
+	__atomic_store_n(&self->turn, 0, __ATOMIC_RELAXED);
 	self->seat.stays = self->seat.gave = self->seat.again = false;
 	self->seat.lost = 0;
 	if (stays)
 		return;
 	enter(self);
-	if (turn.owner == self->block + 1) {
-		turn.steps++;
-		turn.operations++;
+	if (gr_turn.owner == self->block + 1) {
+		gr_turn.steps++;
+		gr_turn.operations++;
 		self->seat.asked = GR_ASK_NOTHING;
-		struct gr_thread *t = next(self, yields);
+		struct gr_thread *t = gr_choice_next(self, step);
 		if (t == self) {
+			self->turn = gr_choice_is_due(self); // it holds a lock
 			leave();
+			if (gr_together_where)
+				gr_together_run(self, false);
 			return;
 		}
 		want(self);
@@ -374,7 +317,7 @@ void gr_turn_call(struct gr_thread *self, bool waits)
 	if (!waits)
 		return;
 	enter(self);
-	if (turn.owner == self->block + 1)
+	if (gr_turn.owner == self->block + 1)
 		hand_on();
 	leave();
 }
@@ -383,7 +326,7 @@ void gr_turn_back(struct gr_thread *self)
 {
 	__atomic_store_n(&self->seat.calls, 0, __ATOMIC_RELAXED);
 	enter(self);
-	bool away = turn.owner != self->block + 1;
+	bool away = gr_turn.owner != self->block + 1;
 	if (away)
 		want(self);
 	leave();
@@ -392,28 +335,20 @@ void gr_turn_back(struct gr_thread *self)
 }
 
 // ---------------------------------------------------------------- births and deaths
-static void draw_priority(struct gr_thread *t)
-{
-	if (gr_ctl->knob[GR_KNOB_order] == GR_ORDER_PCT)
-		t->seat.priority = (int64_t)(draw() >> 1 | 1ULL << 32);
-}
-
 void gr_turn_init(struct gr_thread *self)
 {
 	if (gr_ctl->knob[GR_KNOB_order] == GR_ORDER_PARALLEL)
 		return;
-	turn.drawn = gr_ctl->knob[GR_KNOB_seed];
-	for (unsigned i = 0; i < CHANGES; i++)
-		turn.change[i] = 1 + draw() % gr_ctl->knob[GR_KNOB_pct_steps];
-	draw_priority(self);
-	turn.owner = self->block + 1;
+	gr_choice_init();
+	gr_choice_born(self);
+	gr_turn.owner = self->block + 1;
 	gr_turn_on = true;
 }
 
 void gr_turn_born(struct gr_thread *child)
 {
 	enter(gr_self);
-	draw_priority(child);
+	gr_choice_born(child);
 	want(child);
 	leave();
 }
@@ -426,14 +361,14 @@ void gr_turn_begin(struct gr_thread *self)
 void gr_turn_leave(struct gr_thread *self)
 {
 	enter(self);
-	turn.dying = self->pub.tid;
-	turn.dying_ctid = self->ctid;
-	for (struct gr_thread *t = turn.waits.first, *after; t; t = after) {
+	gr_turn.dying = self->pub.tid;
+	gr_turn.dying_ctid = self->ctid;
+	for (struct gr_thread *t = gr_turn.waits.first, *after; t; t = after) {
 		after = t->seat.next;
 		if (t->seat.kind & GR_WAIT_RETRY || t->seat.object == (uint64_t)self->ctid)
 			wake(t, GR_WOKEN);
 	}
-	if (turn.owner == self->block + 1)
+	if (gr_turn.owner == self->block + 1)
 		hand_on();
 	leave();
 }
@@ -444,11 +379,12 @@ void gr_turn_close(void)
 		return;
 	enter(gr_self);
 	__atomic_store_n(&gr_turn_on, false, __ATOMIC_SEQ_CST);
-	for (struct gr_thread *t = turn.wants.first; t; t = t->seat.next)
+	for (struct gr_thread *t = gr_turn.wants.first; t; t = t->seat.next)
 		post(t, 2);
-	for (struct gr_thread *t = turn.waits.first; t; t = t->seat.next)
+	for (struct gr_thread *t = gr_turn.waits.first; t; t = t->seat.next)
 		post(t, 2);
 	leave();
+	gr_together_never();
 }
 
 // ---------------------------------------------------------------- waiting for another thread
@@ -463,8 +399,8 @@ enum gr_woken gr_turn_wait(struct gr_thread *self, uint64_t object, unsigned kin
 	seat->lost += seat->why == GR_WOKEN;
 	seat->why = GR_WOKEN_CLOSED; // unless somebody says something else first
 	__atomic_store_n(&seat->post, 0, __ATOMIC_RELEASE);
-	append(&turn.waits, self, WAITS);
-	if (turn.owner == self->block + 1)
+	append(&gr_turn.waits, self, GR_SEAT_WAITS);
+	if (gr_turn.owner == self->block + 1)
 		hand_on();
 	leave();
 	await(self, kind, limit);
@@ -476,7 +412,7 @@ uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, u
 	uint32_t woken = 0;
 	enter(self);
 	// Who waits in the lists of turns that are none any more has gone to the kernel.
-	struct gr_thread *after, *first = gr_turn_on ? turn.waits.first : NULL;
+	struct gr_thread *after, *first = gr_turn_on ? gr_turn.waits.first : NULL;
 	for (struct gr_thread *t = first; t && woken < count; t = after) {
 		after = t->seat.next;
 		if (t->seat.object != object || !(t->seat.mask & mask))
@@ -491,7 +427,7 @@ uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, u
 void gr_turn_break(struct gr_thread *self, struct gr_thread *t)
 {
 	enter(self);
-	if (t->seat.state == WAITS && t->seat.kind & GR_WAIT_CANCELS)
+	if (t->seat.state == GR_SEAT_WAITS && t->seat.kind & GR_WAIT_CANCELS)
 		wake(t, GR_WOKEN_ENDED);
 	leave();
 }

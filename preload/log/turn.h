@@ -29,8 +29,17 @@ extern bool gr_turn_on;
 // In the constructor: the main thread has the turn.
 void gr_turn_init(struct gr_thread *self);
 
-// In front of the events of an operation: the place where the turn is handed over. `yields`: the thread wants others to run.
-void gr_turn_step(struct gr_thread *self, bool yields);
+// In front of the events of an operation: the place where the turn is handed over.
+enum gr_step {
+	GR_STEP_LOCK,  // an operation that takes less than a microsecond
+	GR_STEP_GIVES, // one that gives a lock back: as long as it is held, others may have to wait for it
+	GR_STEP_CALL,  // a system call
+	GR_STEP_YIELD, // the thread wants others to run
+};
+void gr_turn_step(struct gr_thread *self, enum gr_step step);
+
+// Recording in turns: it asked in vain for what others hold, and will perhaps do nothing but that.
+void gr_turn_in_vain(struct gr_thread *self);
 
 // What others ask of a thread that has had the turn for a while without an operation.
 enum gr_ask {

@@ -24,6 +24,7 @@ __thread uint64_t gr_lock_rcx, gr_lock_r11;
 
 static struct gr_lock locks[LOCKS];
 static uint32_t count;
+static bool found; // all of them
 static uint64_t sum;
 static uint64_t slow_start, slow_end;     // where a lock is waited for, and waiters are woken
 static uint64_t loader_start, loader_end; // the loader's data
@@ -122,6 +123,11 @@ bool gr_lock_counts(const struct gr_lock *lock, uint64_t word)
 	if (word >= GR_STACKS_ADDR && word < GR_STACKS_END)
 		return false;
 	return lock->mutex || word < loader_start || word >= loader_end;
+}
+
+bool gr_lock_gives(const struct gr_lock *lock, const struct gr_regs *regs)
+{
+	return lock->exchange && (uint32_t)*reg_at(regs, lock->reg) == 0;
 }
 
 // As the processor does it: a cmpxchg that succeeds leaves rax as it is, all the others clear the upper half.
@@ -345,9 +351,16 @@ static bool write_all(struct gr_thread *self)
 	return true;
 }
 
+void gr_lock_find(struct gr_thread *self)
+{
+	found = find_all(self);
+}
+
 const char *gr_lock_patch(struct gr_thread *self, uint64_t *ret_where)
 {
-	if (!sum && !why && find_all(self) && write_all(self)) {
+	if (!found && !why)
+		gr_lock_find(self);
+	if (!sum && !why && write_all(self)) {
 		sum = gr_hash_word(GR_HASH_SEED, count);
 		for (uint32_t i = 0; i < count; i++)
 			sum = gr_hash_word(sum, locks[i].addr - text.start);

@@ -39,6 +39,9 @@ struct gr_lock {
 // `loader`: where the loader lies (AT_BASE).
 void gr_lock_init(uint64_t loader);
 
+// In a replay that will make threads, from the constructor: later the text may hold a debugger's breakpoints.
+void gr_lock_find(struct gr_thread *self);
+
 // Before the second thread is made: from here on they are operations. NULL, or why they cannot be.
 const char *gr_lock_patch(struct gr_thread *self, uint64_t *ret_where);
 
@@ -52,6 +55,9 @@ const struct gr_lock *gr_lock_of_stub(uint64_t stub);
 // The word that it is about, and whether that is anybody's business.
 uint64_t gr_lock_word(const struct gr_lock *lock, const struct gr_regs *regs);
 bool gr_lock_counts(const struct gr_lock *lock, uint64_t word);
+
+// Does it give the lock back, whoever waits?
+bool gr_lock_gives(const struct gr_lock *lock, const struct gr_regs *regs);
 
 // Does what it does, to the word and to the registers but rip.
 void gr_lock_perform(const struct gr_lock *lock, struct gr_regs *regs, uint64_t word);
@@ -69,7 +75,7 @@ void gr_lock_restore(const struct gr_lock *lock);
 extern __thread uint64_t gr_lock_rcx __attribute__((tls_model("initial-exec"), visibility("hidden")));
 extern __thread uint64_t gr_lock_r11 __attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-// entry.S: from a stub, and from a trap.
+// lockway.S: from a stub, and from a trap.
 void gr_lock_stub(void);
 void gr_lock_trapped(void);
 

@@ -16,8 +16,11 @@
 //	        jmp back
 //	operation:
 //	        mov %r11, saved too
+//	        lea -128(%rsp), %rsp    below the red zone
 //	        lea head(%rip), %r11
-//	        jmp *door(%rip)
+//	        call *door(%rip)
+//	        lea 128(%rsp), %rsp
+//	        jmp behind
 //
 // Flags are not touched: what follows an xchg may look at older ones.
 #include <sys/mman.h>
@@ -132,8 +135,11 @@ uint64_t gr_lockstub_make(struct gr_lock *lock, const struct gr_plan *follows)
 	put_far("\xe9", 1, lock->addr + lock->window);
 	put_short('\xe3', work, at);
 	put_word("\x64\x4c\x89\x1c\x25", 5, r11_at);
+	put("\x48\x8d\x64\x24\x80", 5);
 	put_far("\x4c\x8d\x1d", 3, head);
-	put_far("\xff\x25", 2, door);
+	put_far("\xff\x15", 2, door);
+	put("\x48\x8d\xa4\x24\x80\0\0\0", 8);
+	put_far("\xe9", 1, lock->behind);
 	next = (at + 15) & ~15ULL;
 	return head;
 }

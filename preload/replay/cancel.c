@@ -26,10 +26,13 @@
 #define TCB_THREADS 0x18 // tcbhead_t.multiple_threads
 
 void gr_canceled(void);
+void gr_canceled_between(void);
+
+void (*gr_cancel_on_open)(struct gr_thread *self, bool acts);
 
 // The one byte of a thread's descriptor that a call changed, and which bits of it. It differs between versions of glibc.
 struct spot { uint32_t offset; uint8_t bits; };
-static struct spot asynchronous, disabled;
+static struct spot asynchronous, disabled, cleanup;
 
 static uint8_t before[TCB_BYTES];
 static uint32_t before_bytes;
@@ -46,6 +49,12 @@ static struct spot changed(uint64_t fs_base)
 static bool is_set(const struct gr_thread *t, struct spot spot)
 {
 	return *(const volatile uint8_t *)(t->fs_base + spot.offset) & spot.bits;
+}
+
+void gr_cancel_words(const struct gr_thread *t, uint64_t ret[2])
+{
+	ret[0] = asynchronous.bits ? (t->fs_base + asynchronous.offset) & ~7ULL : 0;
+	ret[1] = cleanup.bits ? (t->fs_base + cleanup.offset) & ~7ULL : 0;
 }
 
 bool gr_cancel_open(const struct gr_thread *self)
@@ -87,11 +96,27 @@ static void kicked(int sig, siginfo_t *info, void *context)
 		regs[REG_RIP] = (greg_t)gr_wait_done;
 		return;
 	}
-	// The library sets the asynchronous type around its cancellation points; there the thread comes to the door.
-	if (self->cancel == 1 && self->pub.state == GR_T_RUNNING && gr_cancel_open(self) && !gr_in_engine(pc) && (pc < libc_start || pc >= libc_end))
-		gr_panic(self, GR_PANIC_REFUSED,
-			 "pthread_cancel of a thread that computes with PTHREAD_CANCEL_ASYNCHRONOUS: it would end at an"
-			 " instruction that no replay finds again", 0, 0);
+	// Where threads take turns it is at an operation, or was stopped for us.
+	if (!gr_turn_on && self->cancel == 1 && gr_cancel_open(self))
+		gr_cancel_on_open(self, false);
+}
+
+bool gr_cancel_is_due(const struct gr_thread *self, uint64_t pc)
+{
+	return self->cancel == 1 && gr_cancel_open(self) && (pc < libc_start || pc >= libc_end);
+}
+
+// Where the library links the handlers of its own functions that wait.
+static void find_cleanup(uint64_t fs_base)
+{
+	struct { uint64_t word[4]; } buffer = {{0}}; // struct _pthread_cleanup_buffer
+	void (*push)(void *, void (*)(void *), void *) = dlvsym(RTLD_DEFAULT, "_pthread_cleanup_push", "GLIBC_2.2.5");
+	void (*pop)(void *, int) = dlvsym(RTLD_DEFAULT, "_pthread_cleanup_pop", "GLIBC_2.2.5");
+	if (!push || !pop)
+		return;
+	push(&buffer, NULL, NULL);
+	cleanup = changed(fs_base);
+	pop(&buffer, 0);
 }
 
 void gr_cancel_init(uint64_t fs_base)
@@ -110,6 +135,7 @@ void gr_cancel_init(uint64_t fs_base)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	disabled = changed(fs_base);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
+	find_cleanup(fs_base);
 	// A replay needs no kick, but see INVARIANT(same-lookups).
 	dl_iterate_phdr(find_libc, gr_real[GR_WRAP_pthread_create]);
 	if (gr_ctl->mode == GR_MODE_RECORD)
@@ -150,7 +176,7 @@ static void give_way(struct gr_thread *self)
 	struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = GR_CANCEL_GIVES, .object = self->tested}, on = {.kind = GR_OP_RESUME};
 	if (gr_mode == GR_MODE_RECORD && gr_turn_asked(self)) {
 		gr_log(self, &ev);
-		gr_turn_step(self, true);
+		gr_turn_step(self, GR_STEP_YIELD);
 		self->pub.op = GR_OP_RESUME;
 		gr_log(self, &on);
 	} else if (gr_mode != GR_MODE_RECORD && acts_on_replay(self, GR_CANCEL_GIVES)) {
@@ -174,12 +200,23 @@ bool gr_cancel_acts(struct gr_thread *self, enum gr_cancel_at at, bool point)
 		struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = at, .object = self->tested};
 		if (!__atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST))
 			return false;
+		gr_cancel_on_open(self, true);
 		gr_log(self, &ev);
 	} else if (!acts_on_replay(self, at)) {
 		return false;
 	}
 	self->cancel = 2;
 	return true;
+}
+
+// INVARIANT(unwinding-finds-it): gr_canceled_between knows that its caller's stack pointer is so much higher.
+#define RED_ZONE 128
+
+void gr_cancel_turn_between(uint64_t *rsp, uint64_t *rip)
+{
+	*rsp -= RED_ZONE + 8;
+	*(uint64_t *)*rsp = *rip;
+	*rip = (uint64_t)gr_canceled_between;
 }
 
 void gr_cancel_turn(struct gr_regs *frame)

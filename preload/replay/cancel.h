@@ -15,6 +15,8 @@ enum gr_cancel_at {
 	GR_CANCEL_BEHIND, // what was waited for was given up
 	GR_CANCEL_TEST,   // pthread_testcancel
 	GR_CANCEL_GIVES,  // there, too: no cancellation, but the place where it gave way to others
+	GR_CANCEL_LOOP,   // between two operations, in the state that comes with the event
+	GR_CANCEL_RESUMED, // where it was stopped for others (signal/preempt)
 };
 
 // In the constructor.
@@ -27,8 +29,22 @@ void gr_cancel_ask(struct gr_thread *t);
 // An operation of its own if so.
 bool gr_cancel_acts(struct gr_thread *self, enum gr_cancel_at at, bool point);
 
+// Recording: a thread that may be cancelled anywhere is asked to, and is looked at if it comes to no operation; or it acts (`acts`).
+extern void (*gr_cancel_on_open)(struct gr_thread *self, bool acts);
+
+// Was it asked to, and may at this place of the program's? Not in the library, which sets the asynchronous type around its
+// cancellation points.
+bool gr_cancel_is_due(const struct gr_thread *self, uint64_t pc);
+
 // Does the library have the thread inside a cancellation point, or is it asynchronously cancelable, and not disabled?
 bool gr_cancel_open(const struct gr_thread *self);
 
+// The two words of the library's, of 8 bytes each, that it sets while the thread waits in a cancellation point: which nobody does on
+// replay. 0: not known.
+void gr_cancel_words(const struct gr_thread *t, uint64_t ret[2]);
+
 // Then: leaves the engine into pthread_exit.
 void gr_cancel_turn(struct gr_regs *frame);
+
+// The same from anywhere, with nothing spilt of what stands there below the stack pointer. *rsp and *rip are the thread's.
+void gr_cancel_turn_between(uint64_t *rsp, uint64_t *rip);

@@ -12,6 +12,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../log/edge.h"
+#include "../log/together.h"
 #include "../ctl/slot.h"
 #include "park.h"
 
@@ -94,9 +95,7 @@ static void await_death(void)
 	if (!t)
 		return;
 	gr_replay.dying = NULL;
-	long pid = gr_pid();
-	while (GR_RAW(SYS_tgkill, pid, t->pub.tid, 0) == 0 && !(t->ctid && __atomic_load_n(t->ctid, __ATOMIC_ACQUIRE) == 0))
-		GR_RAW(SYS_sched_yield);
+	gr_thread_await_gone(t->pub.tid, t->ctid);
 	// The kernel clears the word before the task is gone from its tables; the block's stack is not needed from then on.
 	gr_thread_release(t);
 }
@@ -162,6 +161,8 @@ static void await_turn(struct gr_thread *self, enum want want)
 			continue;
 		} else if (owner() == self->pub.index && want == TAKE) {
 			take();
+			if (gr_together_where)
+				gr_together_run(self, false);
 			return;
 		} else {
 			hand_over(self, owner());
@@ -246,6 +247,8 @@ static bool is_in_runs(enum gr_op op)
 	case GR_OP_RWLOCK_WRITE:
 	case GR_OP_RWLOCK_UNLOCK:
 	case GR_OP_COND_SIGNAL:
+	case GR_OP_LIBRARY_LOCK:
+	case GR_OP_ONCE:
 		return true;
 	default:
 		return false;
@@ -259,11 +262,12 @@ static void next_of_run(struct gr_thread *self, enum gr_op op, uint16_t nr, uint
 	struct gr_event run = {.kind = GR_OP_RUN, .object = self->run_left};
 	if (!is_in_runs(op))
 		gr_gate_desync(self, &run, op, nr, object, "another operation");
-	self->run_hash = gr_run_hash(self->run_hash, op, object);
+	uint32_t held = op == GR_OP_LIBRARY_LOCK ? *(volatile uint32_t *)object : 0;
+	self->run_hash = gr_run_hash(self->run_hash, op, object + held);
 	self->counted = true;
 	if (--self->run_left == 0 && gr_run_fold(self->run_hash) != self->run_check)
 		gr_gate_desync(self, &run, op, nr, object, "other operations in a run that ends here");
-	*ret = (struct gr_event){.kind = op, .object = object, .stamp = self->stamp};
+	*ret = (struct gr_event){.kind = op, .object = object, .result = held, .stamp = self->stamp};
 }
 
 static void next_event(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)

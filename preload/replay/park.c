@@ -8,7 +8,9 @@
 #include <signal.h>
 
 #include "../core/copy.h"
+#include "../core/page.h"
 #include "../core/raw.h"
+#include "../log/together.h"
 
 static void (*on_remade)(struct gr_thread *self);
 
@@ -34,15 +36,19 @@ void gr_park_after(struct gr_thread *self)
 }
 
 // INVARIANT(parked-means-saved): PARKED is announced behind the save, so a copy made when every thread is PARKED can go
-// on in all of them.
+// on in all of them. Of a replay that only runs no copies are made.
 void gr_park(struct gr_thread *self)
 {
-	GR_PARK_SAVE(self);
-	__atomic_store_n(&self->pub.state, GR_T_PARKED, __ATOMIC_RELEASE);
+	if (gr_slot->flags & GR_SLOT_HOLD_END)
+		GR_PARK_SAVE(self);
+	__atomic_store_n(&self->pub.state, GR_T_PARKED, __ATOMIC_SEQ_CST);
+	if (__atomic_load_n(&self->awaited, __ATOMIC_SEQ_CST))
+		GR_RAW(SYS_futex, &self->pub.state, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 	while (!__atomic_load_n(&self->turn, __ATOMIC_ACQUIRE))
 		GR_RAW(SYS_futex, &self->turn, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);
 	self->turn = 0;
 	self->pub.state = GR_T_ENGINE;
+	gr_together_run(self, true);
 }
 
 // ---------------------------------------------------------------- the first task of a process without a main thread
@@ -99,6 +105,9 @@ void gr_unpark(struct gr_thread *other)
 
 void gr_park_await(struct gr_thread *other)
 {
-	while (__atomic_load_n(&other->pub.state, __ATOMIC_ACQUIRE) != GR_T_PARKED)
-		GR_RAW(SYS_sched_yield);
+	uint32_t state;
+	__atomic_store_n(&other->awaited, 1, __ATOMIC_SEQ_CST);
+	while ((state = __atomic_load_n(&other->pub.state, __ATOMIC_SEQ_CST)) != GR_T_PARKED)
+		GR_RAW(SYS_futex, &other->pub.state, FUTEX_WAIT_PRIVATE, state, 0, 0, 0);
+	__atomic_store_n(&other->awaited, 0, __ATOMIC_RELAXED);
 }

@@ -10,6 +10,7 @@
 #include "../core/raw.h"
 #include "../log/log.h"
 #include "../patch/locks.h"
+#include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "preempt/preempt.h"
 #include "tsc/tsc.h"
@@ -202,6 +203,7 @@ void gr_signal_init(struct gr_thread *self)
 	GR_RAW(SYS_rt_sigprocmask, SIG_UNBLOCK, &kept, &self->sigmask, 8);
 	self->altstack.flags = SS_DISABLE;
 	gr_gate_on_signal = gr_signal_within;
+	gr_cancel_on_open = gr_canceled_open;
 	gr_signal_born(self);
 	gr_sigact_init();
 	gr_frame_init();

@@ -95,6 +95,10 @@ static void save_vectors(uint64_t area, uint64_t from)
 				 :
 				 : "r"(area), "a"((uint32_t)learnt.software.features), "d"((uint32_t)(learnt.software.features >> 32))
 				 : "memory");
+	// INVARIANT(all-in-use): which parts the processor takes for unused depends on the kernel's thread switches. They are saved all the
+	// same, by xsave, as what they begin with.
+	if (from != GR_NO_VECTORS)
+		*(uint64_t *)(area + 512) |= learnt.software.features;
 	memcpy((char *)area + SOFTWARE, &learnt.software, sizeof learnt.software);
 	memcpy((char *)area + learnt.software.size, &magic2, sizeof magic2);
 }

@@ -276,6 +276,8 @@ static struct gr_context within_of(const struct gr_thread *self)
 void gr_signal_within(struct gr_thread *self)
 {
 	struct gr_event ev;
+	if (gr_signal_none(self))
+		return;
 	struct gr_thread_pub pub = self->pub;
 	while (self->operation && gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_WITHIN) {
 		struct gr_context at = within_of(self);
@@ -426,7 +428,8 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 {
 	struct between data;
 	if (!gr_signal_held(self)) {
-		gr_preempt_tick(self, at);
+		if (!gr_canceled_tick(self, at))
+			gr_preempt_tick(self, at);
 		return;
 	}
 	gr_preempt_forget(at);
@@ -462,7 +465,7 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 void gr_signal_seek(struct gr_thread *self)
 {
 	struct gr_event ev;
-	if (gr_mode != GR_MODE_REPLAY)
+	if (gr_mode != GR_MODE_REPLAY || gr_signal_none(self))
 		return;
 	if (gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_LOOP && ev.len == sizeof(struct between))
 		gr_loop_seek(self, ev.data + sizeof(struct gr_siginfo));

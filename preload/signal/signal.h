@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdbool.h>
 
+#include "../core/ops.h"
 #include "../core/page.h"
 #include "../core/thread.h"
 
@@ -35,7 +36,11 @@ void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame);
 // Recording, nearly always: no signal is there.
 static inline bool gr_signal_none(const struct gr_thread *self)
 {
-	return gr_mode != GR_MODE_REPLAY && !__atomic_load_n(&self->held, __ATOMIC_RELAXED) && !self->stash.signals;
+	// The first byte of an event is its kind.
+	if (gr_mode == GR_MODE_REPLAY)
+		return self->run_left || !self->left ||
+		       (*self->pos != GR_OP_SIGNAL && *self->pos != GR_OP_PREEMPT && *self->pos != GR_OP_CANCELED);
+	return !__atomic_load_n(&self->held, __ATOMIC_RELAXED) && !self->stash.signals;
 }
 
 // In front of an operation. `again` are registers that make it happen anew. Does not return when a handler runs first.

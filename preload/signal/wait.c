@@ -119,8 +119,17 @@ static long issue(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wai
 	return ret;
 }
 
+// INVARIANT(only-waits-are-ended): a signal in the moment in front of the instruction comes back as GR_RESTART, and where that is to be
+// an error the kernel gets the call once more, as one with a signal held: a pipe that has room takes what is written to it.
+static bool need_not_wait(long nr, const uint64_t arg[6], gr_wait *once)
+{
+	uint64_t mask;
+	return once == gr_wait_once && !gr_signal_temporary(nr, arg, &mask);
+}
+
 static long wait_on(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once, const uint32_t *cancel, long ret)
 {
+	bool again = false;
 	for (;; ret = issue(self, nr, arg, once, cancel)) {
 		if (ret != GR_RESTART && ret != -EINTR)
 			return ret;
@@ -138,6 +147,10 @@ static long wait_on(struct gr_thread *self, long nr, const uint64_t arg[6], gr_w
 			return ret;
 		if (!never_restarts(nr, arg) && act.flags & SA_RESTART)
 			return GR_RESTART;
+		if (!again && need_not_wait(nr, arg, once)) {
+			again = true;
+			continue;
+		}
 		tell_rest(nr, arg);
 		return -EINTR;
 	}

@@ -3,8 +3,11 @@
 // May call: core, log, replay, patch.
 // Owns: the order of what happens to a word.
 //
-// INVARIANT(value-in-order): while recording, an operation is logged and done under one of the engine's own locks, which
-// belongs to the word. What the word held is the result: on replay it holds the same, or somebody changes it unseen.
+// INVARIANT(value-in-order): while recording, an operation is logged and done under the latch of the word's cell. What the
+// word held is the result: on replay it holds the same, or somebody changes it unseen.
+//
+// In order `parallel` what takes a free lock and what gives one back is counted (log/edge.h), what the word held goes into the
+// hash, and who asks in vain has an event, from which one sees who waits for whom.
 //
 // Waiting is no operation: who finds a word taken calls the kernel, comes back and asks again, and each time he asks is one.
 #include "../patch/locks.h"
@@ -17,40 +20,52 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../digest/digest.h"
+#include "../log/edge.h"
 #include "../log/log.h"
 #include "../log/turn.h"
 #include "../replay/gate.h"
 #include "../signal/signal.h"
 
-#define WORDS 256
+#define CELLS 1024
 #define TF 0x100
+#define ODD_FLAGS 0x40500 // AC, DF, TF
 
-static uint32_t taken[WORDS];
+static struct { _Alignas(64) uint32_t latch; uint64_t word; } cells[CELLS];
 
-static uint32_t *lock(uint64_t word)
+static bool is_plain(const struct gr_lock *site, const struct gr_regs *regs, uint32_t held)
 {
-	uint32_t *mine = &taken[gr_hash_word(GR_HASH_SEED, word) % WORDS];
-	gr_latch(mine);
-	return mine;
+	return held == 0 || gr_lock_gives(site, regs);
 }
 
 static void record(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
 {
-	uint32_t *mine = lock(word);
-	struct gr_event ev = {.kind = GR_OP_LIBRARY_LOCK, .object = word, .result = *(volatile uint32_t *)word};
-	gr_log(self, &ev);
+	unsigned i = gr_hash_word(GR_HASH_SEED, word) % CELLS;
+	gr_latch(&cells[i].latch);
+	uint32_t held = *(volatile uint32_t *)word;
+	if (gr_cells) {
+		bool plain = is_plain(site, regs, held);
+		gr_edge_library(self, &cells[i].word, word, held, !plain);
+		if (plain)
+			gr_hold(self, word, !gr_lock_gives(site, regs));
+	} else {
+		struct gr_event ev = {.kind = GR_OP_LIBRARY_LOCK, .object = word, .result = held};
+		gr_log(self, &ev);
+	}
 	gr_lock_perform(site, regs, word);
-	gr_unlatch(mine);
+	gr_unlatch(&cells[i].latch);
 }
 
 static void replay(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
 {
 	struct gr_event ev;
+	self->counted = false;
 	gr_gate_next(self, GR_OP_LIBRARY_LOCK, 0, word, &ev);
-	if (ev.result != *(volatile uint32_t *)word) {
+	uint32_t held = *(volatile uint32_t *)word;
+	bool same = self->counted ? is_plain(site, regs, held) : ev.result == held;
+	if (!same) {
 		char text[96];
-		gr_format(text, sizeof text, "a lock of the C library holds %d, while recording %d", *(volatile uint32_t *)word,
-			  ev.result);
+		gr_format(text, sizeof text, "a lock of the C library holds %d, while recording %d", held,
+			  self->counted ? 0 : ev.result);
 		gr_gate_desync(self, &ev, GR_OP_LIBRARY_LOCK, 0, word, text);
 	}
 	gr_lock_perform(site, regs, word);
@@ -81,42 +96,49 @@ static void leave(struct gr_thread *self, struct gr_regs *regs, uint64_t word)
 	self->pub.state = GR_T_RUNNING;
 }
 
-// From entry.S: in front of the instruction, the frame's rip where its stub or it itself begins.
-void gr_lock_c(struct gr_regs *frame, struct gr_thread *self);
-
-void gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
+// Nothing but one more of a run, while recording: no debugger, no signal, no handler that left by siglongjmp.
+static bool is_quick(const struct gr_thread *self)
 {
-	const struct gr_lock *site = gr_lock_of_stub(frame->rip);
-	uint32_t held;
-	if (!site)
-		site = gr_lock_at(frame->rip);
+	return gr_counting_cells && gr_signal_none(self) && !self->within;
+}
+
+// From patch/lockway.S: in front of the instruction, the frame's rip where its stub or it itself begins. True: back to the stub, which goes
+// on behind it.
+bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self);
+
+bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
+{
+	const struct gr_lock *stub = gr_lock_of_stub(frame->rip), *site = stub ? stub : gr_lock_at(frame->rip);
+	uint64_t seen;
 	frame->rip = site->addr;
 	frame->rcx = gr_lock_rcx;
 	frame->r11 = gr_lock_r11;
 	frame->gs_base = 0;
 	gr_lock_rcx = gr_lock_r11 = 0;
 	uint64_t word = gr_lock_word(site, frame);
-	if (gr_peek(&held, word, sizeof held) != sizeof held) { // it faults, where it stands
+	if (gr_peek(&seen, word & ~7ULL, sizeof seen) != sizeof seen) { // it faults, where it stands
 		if (site->native)
 			frame->rip = site->native;
 		else
 			gr_lock_restore(site);
-		return;
+		return false;
 	}
 	if (gr_mode == GR_MODE_OFF || gr_closed || self->nest || !gr_lock_counts(site, word)) {
 		gr_lock_perform(site, frame, word);
-		frame->rip = site->behind;
-		return;
-	}
-	gr_signal_check(self, frame);
-	show(self, site, frame);
-	if (gr_turn_on)
-		gr_turn_step(self, false);
-	if (gr_mode == GR_MODE_RECORD)
+	} else if (is_quick(self)) {
 		record(self, site, frame, word);
-	else
-		replay(self, site, frame, word);
-	frame->rip = site->addr + site->length;
-	leave(self, frame, word);
+	} else {
+		gr_signal_check(self, frame);
+		show(self, site, frame);
+		if (gr_turn_on)
+			gr_turn_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
+		if (gr_mode == GR_MODE_RECORD)
+			record(self, site, frame, word);
+		else
+			replay(self, site, frame, word);
+		frame->rip = site->addr + site->length;
+		leave(self, frame, word);
+	}
 	frame->rip = site->behind;
+	return stub && !(frame->eflags & ODD_FLAGS);
 }

@@ -12,6 +12,7 @@
 #include "../digest/digest.h"
 #include "../log/edge.h"
 #include "../log/log.h"
+#include "../log/turn.h"
 #include "../replay/gate.h"
 
 #define KIND_TYPE 3     // bits of __kind: normal, recursive, errorcheck, adaptive
@@ -69,16 +70,20 @@ static void log_op(struct gr_thread *self, enum gr_op op, uint64_t mutex, long r
 	gr_edge_log(self, op, mutex);
 }
 
-// From entry.S, where this is more than one more of a run: the mutex is held.
+// From quick.S, where this is more than one more of a run: the mutex is held. INVARIANT(known-on-arrival): a thread's first operation on
+// a mutex comes here, because the word is not its own.
 void gr_mutex_edge(struct gr_thread *self, uint64_t mutex, enum gr_op op)
 {
+	if (gr_turn_on)
+		gr_digest_primitive(self, op, mutex);
 	gr_edge_log(self, op, mutex);
 }
 
-// The same, where others waited for the mutex that was given back.
+// The same, where others waited for the mutex that was given back. In turns they wait in the engine.
 void gr_mutex_wake(uint32_t *lock)
 {
-	GR_RAW(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
+	if (!gr_turn_on || !gr_turn_wake(gr_self, (uint64_t)lock, 1, ~0u))
+		GR_RAW(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
 // Who has it goes with the mark: the demo may hold no operation of its taker's by which to find him.

@@ -81,18 +81,61 @@ static bool begin(struct gr_thread *self, uint32_t *word, const struct words *w)
 	return ours;
 }
 
+// Who finds it done lies behind that: by the clock of all, or, where he is only counted, by the cell.
 static void end(struct gr_thread *self, uint32_t *word, uint32_t value, enum gr_op op)
 {
 	if (gr_mode != GR_MODE_OFF)
 		gr_op(self, op, (uint64_t)word);
+	if (gr_mode == GR_MODE_RECORD && gr_cells)
+		gr_cell_mark(self, (uint64_t)word);
 	set(word, value);
 }
 
 // ---------------------------------------------------------------- pthread_once, call_once
+// INVARIANT(asked-before): the first time a thread finds something done has an event, which may be missing, because a program may look
+// at a flag of its own before it asks. Who asks again does so whatever his flag says, and is counted.
+static uint64_t *asked(struct gr_thread *self, uint64_t control)
+{
+	return &self->asked.object[control / 4 % GR_ONCE_DEPTH];
+}
+
+// Without a frame (quick.S); false: not as easy as that.
+bool gr_quick_pthread_once(struct gr_thread *self, uint32_t *control);
+
+bool gr_quick_pthread_once(struct gr_thread *self, uint32_t *control)
+{
+	if (*asked(self, (uint64_t)control) != (uint64_t)control || !is_done(control, &once_words))
+		return false;
+	gr_cell_take(self, GR_OP_ONCE, (uint64_t)control, false);
+	return true;
+}
+
+// The program may have made it undone meanwhile.
+static bool is_counted(struct gr_thread *self, uint64_t control)
+{
+	if (!gr_cells || *asked(self, control) != control)
+		return false;
+	return gr_mode == GR_MODE_RECORD ? is_done((uint32_t *)control, &once_words) : !gr_gate_ahead(self, GR_OP_ONCE, control);
+}
+
+static void ask_again(struct gr_thread *self, uint64_t control)
+{
+	if (gr_mode == GR_MODE_RECORD)
+		gr_cell_take(self, GR_OP_ONCE, control, false);
+	else if (gr_op_result(self, GR_OP_ONCE, control) || !is_done((uint32_t *)control, &once_words))
+		gr_panic(self, GR_PANIC_DESYNC, "what happens once at 0x%x had happened in the recording", control, 0);
+}
+
 long gr_wrap_pthread_once(struct gr_thread *self, struct gr_regs *frame)
 {
-	if (!begin(self, (uint32_t *)frame->rdi, &once_words))
+	if (is_counted(self, frame->rdi)) {
+		ask_again(self, frame->rdi);
 		return 0;
+	}
+	if (!begin(self, (uint32_t *)frame->rdi, &once_words)) {
+		*asked(self, frame->rdi) = frame->rdi;
+		return 0;
+	}
 	if (self->once_depth == GR_ONCE_DEPTH)
 		gr_panic(self, GR_PANIC_REFUSED, "pthread_once inside of %u others", GR_ONCE_DEPTH, 0);
 	self->once.object[self->once_depth++] = frame->rdi;
@@ -108,7 +151,9 @@ long gr_wrap_call_once(struct gr_thread *self, struct gr_regs *frame)
 long gr_once_finish(struct gr_thread *self, struct gr_regs *frame)
 {
 	(void)frame;
-	end(self, (uint32_t *)self->once.object[--self->once_depth], once_words.done, GR_OP_ONCE_DONE);
+	uint64_t control = self->once.object[--self->once_depth];
+	end(self, (uint32_t *)control, once_words.done, GR_OP_ONCE_DONE);
+	*asked(self, control) = control;
 	return 0;
 }
 

@@ -19,20 +19,22 @@
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result)
 {
 	struct gr_event ev = {.kind = op, .object = object, .result = result};
+	if (result == EBUSY || result == EAGAIN)
+		gr_turn_in_vain(self);
 	gr_digest_primitive(self, op, object);
 	gr_log(self, &ev);
 }
 
 void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
-	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = object, .result = op, .check = gr_edges ? gr_holder(object) : 0};
+	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = object, .result = op, .check = gr_cells ? gr_holder(object) : 0};
 	gr_log(self, &ev);
 	self->waited = true;
 }
 
 void gr_op_taken(struct gr_thread *self, enum gr_op op, uint64_t object, long result, bool alone)
 {
-	if (result || !gr_edges) {
+	if (result || !gr_cells) {
 		gr_op_log(self, op, object, result);
 		return;
 	}
@@ -42,7 +44,7 @@ void gr_op_taken(struct gr_thread *self, enum gr_op op, uint64_t object, long re
 
 void gr_op_given(struct gr_thread *self, enum gr_op op, uint64_t object, enum gr_cell_word which)
 {
-	if (gr_mode != GR_MODE_RECORD || !gr_edges) {
+	if (gr_mode != GR_MODE_RECORD || !gr_cells) {
 		gr_op(self, op, object);
 		return;
 	}
@@ -137,6 +139,19 @@ static bool has_event(unsigned which)
 	return which != GR_WRAP_pthread_testcancel && which != GR_WRAP_COUNT && work[which] != gr_create_finish;
 }
 
+static enum gr_step step_of(unsigned which)
+{
+	switch (which) {
+	case GR_WRAP_pthread_mutex_unlock:
+	case GR_WRAP_mtx_unlock:
+	case GR_WRAP_pthread_spin_unlock:
+	case GR_WRAP_pthread_rwlock_unlock:
+		return GR_STEP_GIVES;
+	default:
+		return GR_STEP_LOCK;
+	}
+}
+
 // INVARIANT(vectors-are-nobody's): behind a library function vector registers hold nothing. While recording it ran, on replay
 // it did not, and what it left there would stay for as long as the program uses none: by it a moment in a loop is known again.
 // Seen with pthread_cond_wait of glibc 2.35, where it really waits. Those of mutexes and spinlocks, which have to be quick, use no
@@ -157,6 +172,7 @@ static bool leaves_vectors(const struct gr_thread *self, unsigned which)
 	case GR_WRAP_pthread_rwlock_unlock:
 	case GR_WRAP_pthread_cond_signal:
 	case GR_WRAP_pthread_cond_broadcast:
+	case GR_WRAP_pthread_once:
 		return !self->counted || self->waited;
 	case GR_WRAP_pthread_mutex_lock:
 	case GR_WRAP_pthread_mutex_trylock:
@@ -236,7 +252,7 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	if (gr_turn_on && gr_self && !self->nest && has_event(which)) {
 		gr_show_call(self, frame);
 		self->pub.state = GR_T_ENGINE;
-		gr_turn_step(self, false);
+		gr_turn_step(self, step_of(which));
 		if (gr_closed) // meanwhile
 			self->pub.state = GR_T_RUNNING;
 	}

@@ -18,24 +18,24 @@
 #define MUTEX_KIND 16
 #define MUTEX_WORD 32
 
-// r11: the thread. Elsewhere: where the engine is off, it replays, a signal is held, another kind of mutex.
-.macro QUICK_ENTER elsewhere
+// r11: the thread. Elsewhere: where the engine is off, it replays, a signal is held, others want the turn, another kind of mutex.
+.macro QUICK_ENTER elsewhere, counting
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
 	test %r11, %r11
 	jz \elsewhere
-	cmpb $0, gr_counting(%rip)
+	cmpb $0, \counting(%rip)
 	je \elsewhere
 	cmpq $0, GR_OFF_NEST(%r11)
 	jne \elsewhere
-	cmpl $0, GR_OFF_CANCEL(%r11)
+	cmpq $0, GR_OFF_CANCEL(%r11)
 	jne \elsewhere
 	cmpq $0, GR_OFF_STASH(%r11)
 	jne \elsewhere
 .endm
 
 .macro QUICK_ENTER_MUTEX elsewhere
-	QUICK_ENTER \elsewhere
+	QUICK_ENTER \elsewhere, gr_counting
 	cmpl $0, MUTEX_KIND(%rdi)
 	jne \elsewhere
 .endm
@@ -139,20 +139,29 @@ gr_quick_edge:
 
 // Other primitives: gr_quick_NAME does it all, or says that it did nothing. There %rdi is the thread, as a second argument
 // the object.
-.macro QUICK name
+.macro QUICK name, second
 	.balign 64
 	.globl \name
 	.type \name, @function
 \name:
 	.cfi_startproc
-	QUICK_ENTER gr_plain_\name
-	mov %rdi, %rsi
+	QUICK_ENTER gr_plain_\name, gr_counting_cells
 	QUICK_CALL 7f
 	test %al, %al
 	jz gr_plain_\name
 	QUICK_LEAVE
-7:	mov %r11, %rdi
+7:	.ifnb \second                    // an argument that the slow way needs
+	push %rsi
+	.endif
+	mov %rdi, %rsi
+	mov %r11, %rdi
+	.ifb \second
 	jmp gr_quick_\name
+	.else
+	call gr_quick_\name
+	pop %rsi
+	ret
+	.endif
 	.cfi_endproc
 	.size \name, .-\name
 .endm
@@ -168,5 +177,6 @@ gr_quick_edge:
 	QUICK pthread_rwlock_unlock
 	QUICK pthread_cond_signal
 	QUICK pthread_cond_broadcast
+	QUICK pthread_once, second
 
 	.section .note.GNU-stack, "", @progbits

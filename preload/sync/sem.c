@@ -152,7 +152,7 @@ long gr_wrap_sem_getvalue(struct gr_thread *self, struct gr_regs *frame)
 		GR_REAL(self, sem_getvalue, frame->rdi, frame->rsi);
 		struct gr_event ev = {.kind = GR_OP_SEM_READ, .object = frame->rdi, .result = *(int *)frame->rsi};
 		gr_digest_primitive(self, GR_OP_SEM_READ, frame->rdi);
-		gr_log_behind(self, &ev, gr_edges ? gr_cell_stamp(frame->rdi) : 0); // who posted what is seen there
+		gr_log_behind(self, &ev, gr_cells ? gr_cell_stamp(frame->rdi) : 0); // who posted what is seen there
 	} else {
 		*(int *)frame->rsi = (int)gr_op_result(self, GR_OP_SEM_READ, frame->rdi);
 	}

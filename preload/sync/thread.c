@@ -147,6 +147,19 @@ long gr_wrap_thrd_create(struct gr_thread *self, struct gr_regs *frame)
 	return ret ? gr_op_c11(ret) : 0;
 }
 
+// For the library the engine's stacks are the program's own, without a guard. No operation: nobody but the thread itself changes
+// what is asked for. Runs on the program's stack.
+__attribute__((visibility("default"))) int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
+{
+	void *low;
+	size_t size;
+	int ret = gr_real_getattr(thread, attr);
+	uint64_t guard = ret || pthread_attr_getstack(attr, &low, &size) ? 0 : gr_stack_guard((uint64_t)low);
+	if (guard)
+		pthread_attr_setguardsize(attr, guard);
+	return ret;
+}
+
 // ---------------------------------------------------------------- joining
 // On replay the joined thread's last tick lies behind us, and the gate has seen it off: the real call does not wait.
 static long joined(struct gr_thread *self, struct gr_regs *frame, void **result, long ret)

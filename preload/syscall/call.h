@@ -22,6 +22,7 @@ struct gr_call {
 	uint64_t object;            // goes with the start: the index of a thread that is being made
 	bool soft;                  // replaying: an output whose contents differ, and nothing else
 	int64_t told;               // of an output: bytes that the recorded call was asked to write
+	int echo;                   // recording: a pipe with a copy of what it brings to the program's output; -1: none
 	uint8_t action;             // enum gr_action; decided while recording, taken from the start on replay
 	uint32_t before[GR_FX_MAX]; // lengths that the kernel may lower: as they were in front of the call
 	struct gr_fx ioctl;         // effect of an ioctl request, in place of the table's

@@ -13,9 +13,11 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../digest/mask.h"
 #include "../heap/heap.h"
 #include "../heap/stack.h"
 #include "../log/edge.h"
+#include "../log/together.h"
 #include "../log/turn.h"
 #include "../patch/locks.h"
 #include "../patch/patch.h"
@@ -33,12 +35,20 @@ struct clone3_args { uint64_t flags, pidfd, child_tid, parent_tid, exit_signal, 
 // ---------------------------------------------------------------- how many there are
 // Threads that have not begun to end. The library's own count is held above it, because it is no operation.
 static uint32_t live = 1;
+static int *library_count;
 
 void gr_clone_init(void)
 {
-	int *count = dlvsym(RTLD_DEFAULT, "__nptl_nthreads", "GLIBC_PRIVATE");
-	if (count)
-		++*count;
+	library_count = dlvsym(RTLD_DEFAULT, "__nptl_nthreads", "GLIBC_PRIVATE");
+}
+
+// INVARIANT(first-thread-is-seen): the library finds its count to be 1 when it makes the second thread: from then on putc, getc and
+// their like take the locks of their streams. Behind that it is held.
+static void hold_count(void)
+{
+	if (library_count)
+		__atomic_add_fetch(library_count, 1, __ATOMIC_RELAXED);
+	library_count = NULL;
 }
 
 // INVARIANT(one-last-thread): exactly one thread finds that no other is left; it does what the library would do, in the
@@ -73,6 +83,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	child->sigmask = call->self->sigmask;
 	child->altstack.flags = SS_DISABLE;
 	child->tsc = call->self->tsc;
+	child->together = call->self->together; // it inherits the cores
 	child->stack -= GR_LEVEL;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 	child->pub.parent = call->self->pub.index;
@@ -111,6 +122,7 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	if (!(flags & CLONE_SETTLS) || !stack)
 		gr_refuse(call);
 	order_locks(call->self);
+	hold_count();
 	if (recording)
 		call->object = __atomic_fetch_add(&gr_ctl->threads, 1, __ATOMIC_RELAXED);
 	gr_call_start(call);
@@ -150,7 +162,7 @@ static void adopt_heap(struct gr_thread *self, int number)
 {
 	self->heap = gr_heap_take(number);
 	if (!self->heap)
-		gr_panic(self, GR_PANIC_REFUSED, "no address space for another heap", 0, 0);
+		gr_panic(self, GR_PANIC_REFUSED, "no address space for another heap\n" GR_HEAP_ROOM, 0, 0);
 }
 
 // From entry.S, in the new thread, on its engine stack.
@@ -204,6 +216,8 @@ void gr_exit(struct gr_call *call)
 		return;
 	}
 	self->pub.ret_pc = 0;
+	if (self->pub.index == 0)
+		gr_mask_main_left(call->frame->rsp);
 	gr_signal_exit(self);
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
@@ -291,6 +305,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	if (shares && !gr_child_prepare(call->self))
 		refuse(call, "a child without room for what it changes");
 	uint64_t all = ~0ULL, before;
+	gr_together_apart();
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
 	gr_sigact_lock(); // or somebody who is not in the child might hold it there for ever
 	if (gr_turn_on)
@@ -304,7 +319,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 		// A handler that made the child may return in it, to behind a patched site, without the engine. Where there
 		// is no /proc, the text stays as it is and calls are made in the stubs.
 		gr_patch_undo(call->self);
-		gr_turn_on = gr_counting = gr_edges = false;
+		gr_turn_on = gr_counting = gr_counting_cells = gr_edges = gr_cells = false;
 		if (birth->stack)
 			call->frame->rsp = birth->stack;
 		if (shares) {
@@ -323,6 +338,11 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	struct gr_stores stores = {room, room + 0x1000, !room};
 	uint64_t len = 0;
 	const uint8_t *report = shares ? gr_child_report(call->self, &len) : NULL;
+	if (shares && gr_child_traced(call->self)) {
+		call->nr = SYS_ptrace;
+		call->sys = &gr_sys_table[SYS_ptrace];
+		gr_refuse(call);
+	}
 	if (len == ~0ULL || !gr_stores_apply(report, len, GR_STORE_MAPPINGS))
 		refuse(call, "a vfork child that changes more of its parent's memory than can be followed");
 	if (call->result > 0)

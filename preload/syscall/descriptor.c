@@ -16,6 +16,7 @@ static uint8_t table[GR_DESCRIPTORS];
 static uint32_t keys[GR_DESCRIPTORS];
 static uint8_t actions[GR_DESCRIPTORS];
 static uint8_t kinds[GR_DESCRIPTORS];
+static uint32_t openings[GR_DESCRIPTORS], opened;
 
 _Static_assert((int)GR_CLASS_COUNT <= GR_FD_NONE, "class numbers fit beside the flags");
 
@@ -105,6 +106,28 @@ void gr_fd_advance(const struct gr_call *call)
 		GR_RAW(SYS_lseek, fd, call->result, SEEK_CUR);
 }
 
+uint32_t gr_fd_native(uint32_t fd)
+{
+	for (; fd < GR_DESCRIPTORS; fd++) {
+		uint64_t eight = 0;
+		if (fd % sizeof eight == 0)
+			memcpy(&eight, &table[fd], sizeof eight);
+		if (eight == 0x0101010101010101 * GR_FD_NONE) { // most are not open
+			fd += sizeof eight - 1;
+			continue;
+		}
+		bool there = (table[fd] & GR_FD_CLASS) != GR_FD_NONE && !(table[fd] & GR_FD_RECORDED);
+		if (there && (kinds[fd] == GR_KIND_regular || kinds[fd] == GR_KIND_directory))
+			return fd;
+	}
+	return GR_DESCRIPTORS;
+}
+
+uint32_t gr_fd_opening(uint32_t fd)
+{
+	return openings[fd];
+}
+
 static uint32_t given; // others have openings of ours
 
 bool gr_fd_given(void)
@@ -184,15 +207,18 @@ static void make(uint64_t fd, uint8_t cls, uint8_t action)
 	gr_fd_set(fd, cls);
 	if (fd < GR_DESCRIPTORS)
 		actions[fd] = action;
-	if (gr_mode == GR_MODE_REPLAY && action != GR_ACT_RECORD)
+	if (gr_mode == GR_MODE_REPLAY && action != GR_ACT_RECORD) {
 		gr_fd_probe(fd); // the kernel's word for what it is, not the demo's
+		if (fd < GR_DESCRIPTORS)
+			openings[fd] = ++opened;
+	}
 }
 
 static void copy(uint64_t from, uint64_t to)
 {
 	gr_fd_set(to, gr_fd_get(from));
 	if (from < GR_DESCRIPTORS && to < GR_DESCRIPTORS)
-		keys[to] = keys[from], actions[to] = actions[from], kinds[to] = kinds[from];
+		keys[to] = keys[from], actions[to] = actions[from], kinds[to] = kinds[from], openings[to] = openings[from];
 }
 
 void gr_fd_update(const struct gr_call *call, uint8_t cls)

@@ -35,6 +35,11 @@ enum gr_action gr_fd_rule(int fd);
 // Its kind, as gr_fd_probe found it.
 enum gr_kind gr_fd_kind(int fd);
 
+// The first descriptor from `fd` on of a file or directory that was opened natively, GR_DESCRIPTORS when there is none; and
+// which of all openings it leads to, as far as the program made copies of descriptors (replay).
+uint32_t gr_fd_native(uint32_t fd);
+uint32_t gr_fd_opening(uint32_t fd);
+
 // A number for the file behind a descriptor or path, 0 for what is no regular file or directory. Two files may have
 // the same one: whoever asks must do no harm then. Recording only.
 uint32_t gr_fd_key(int fd);

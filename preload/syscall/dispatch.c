@@ -122,11 +122,25 @@ static void replay_recorded(struct gr_call *call)
 	gr_output_echo(call);
 	gr_call_end(call, &ev);
 	call->result = gr_output_result(call, ev.result);
+	gr_output_move(call, &ev);
 	gr_call_stores(call, &ev);
 	gr_call_more(call, 0, 0);
 	gr_fd_update(call, ev.flags);
 	gr_fd_received(call);
 	gr_fd_advance(call);
+}
+
+// What the kernel stored by itself no debug register has seen: it is stored once more, at the same place in the order.
+static void show_outputs(const struct gr_call *call)
+{
+	uint8_t some[256];
+	struct gr_piece *pieces = gr_call_room(call->self);
+	int count = gr_call_outputs(call, pieces);
+	for (int i = 0; i < count; i++)
+		for (uint32_t at = 0, n; at < pieces[i].len; at += n) {
+			n = pieces[i].len - at < sizeof some ? pieces[i].len - at : sizeof some;
+			gr_poke(pieces[i].addr + at, some, gr_peek(some, pieces[i].addr + at, n));
+		}
 }
 
 // A call that takes something away (unmaps, closes, overwrites) does so at its start, one that makes something at its
@@ -137,8 +151,11 @@ static void replay_native(struct gr_call *call)
 	long real = 0;
 	bool makes = gr_fd_numbers(call);
 	bool ended = gr_gate_peek(call->self, &ev) && (ev.result == GR_RESTART || ev.result == -EINTR); // by a signal
-	if (!makes && !ended)
-		real = gr_call_kernel(call);
+	if (!makes && !ended) {
+		real = call->result = gr_call_kernel(call);
+		if (gr_copy_watched)
+			show_outputs(call);
+	}
 	gr_call_end(call, &ev);
 	if (ended)
 		real = ev.result;
@@ -432,7 +449,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	if (gr_turn_on && call.nr != SYS_futex) {
 		gr_show_syscall(self, frame);
 		self->pub.state = GR_T_ENGINE;
-		gr_turn_step(self, call.nr == SYS_sched_yield);
+		gr_turn_step(self, call.nr == SYS_sched_yield ? GR_STEP_YIELD : GR_STEP_CALL);
+		gr_call_cores(&call);
 	}
 	caught(&call, GR_DEBUG_CALL);
 	if (call.nr == SYS_rt_sigreturn)

@@ -196,7 +196,16 @@ static uint64_t hash_path(uint64_t hash, uint64_t addr)
 // A thread's processor time is a clock whose number holds the kernel's id of the thread.
 static bool is_thread_clock(const struct gr_call *call)
 {
-	return (call->nr == SYS_clock_gettime || call->nr == SYS_clock_getres) && (int)arg_of(call, 1) < 0;
+	switch (call->nr) {
+	case SYS_clock_gettime:
+	case SYS_clock_getres:
+	case SYS_clock_settime:
+	case SYS_clock_adjtime:
+	case SYS_clock_nanosleep:
+	case SYS_timer_create:
+		return (int)arg_of(call, 1) < 0;
+	}
+	return false;
 }
 
 static uint64_t recorded_clock(uint64_t number)

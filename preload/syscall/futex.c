@@ -124,7 +124,7 @@ void gr_futex(struct gr_call *call)
 				 call->arg[1] & FUTEX_CMD_MASK, 0);
 	}
 	if (gr_turn_on && !own_lock)
-		gr_turn_step(call->self, false);
+		gr_turn_step(call->self, GR_STEP_CALL);
 	if (own_lock) {
 		internal(call, waits);
 	} else if (waits) {

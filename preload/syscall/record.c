@@ -51,6 +51,14 @@ static uint8_t probe(const struct gr_call *call)
 	return found;
 }
 
+// A call that was made on the short way, where its start was logged.
+static long begun(const struct gr_call *call)
+{
+	long ret = call->self->begun_result;
+	call->self->begun = false;
+	return ret == GR_RESTART || ret == -EINTR ? gr_signal_waited(call->self, call->nr, call->arg, ret) : ret;
+}
+
 // A call that may wait, as nearly all are. The kernel's way out leaves the processor without its predictions of returns, so each
 // function between the instruction and here costs some 8 ns: there are none.
 static inline long make(const struct gr_call *call)
@@ -59,6 +67,8 @@ static inline long make(const struct gr_call *call)
 	const uint64_t *a = call->arg;
 	uint64_t mask;
 	bool waits = call->sys->flags & GR_SF_BLOCKS && !gr_signal_held(call->self);
+	if (call->self->begun)
+		return begun(call);
 	if (!waits || gr_cancel_open(call->self) || gr_signal_temporary(call->nr, a, &mask))
 		return gr_call_waiting(call);
 	long ret = gr_wait6(call->nr, a[0], a[1], a[2], a[3], a[4], a[5], &call->self->held, &none);
@@ -80,13 +90,14 @@ void gr_call_record(struct gr_call *call)
 	}
 	uint32_t *queue;
 	enum gr_queued queued = gr_queue_enter(call, &queue);
-	gr_call_start(call);
+	if (!call->self->begun)
+		gr_call_start(call);
 	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
 	struct gr_call *real = staged ? &stage.real : call;
 	if (gr_turn_on)
 		gr_turn_call(call->self, gr_call_waits(call));
-	if (gr_echo_splice(call))
-		real->result = -EINVAL;
+	if (!gr_echo_ready(real, &real->result))
+		;
 	else if (queued == GR_QUEUE_ENDED)
 		real->result = gr_signal_wait(call->self, real->nr, real->arg, gr_queue_ended);
 	else if (!call->self->stash.signals || !gr_stash_take(call->self, real->nr, real->arg, &real->result))
@@ -111,13 +122,15 @@ void gr_call_record(struct gr_call *call)
 	}
 	if (gr_fd_makes(call) && call->result >= 0)
 		ev.flags = probe(call);
+	else
+		ev.flags = gr_output_placed(call);
 	if (call->action != GR_ACT_RECORD && ev.flags == GR_CLASS_file)
 		gr_input_note(call->result);
 	if (may_store(call)) {
 		stores_open(call, staged ? stage.used : 0, &stores);
 		const uint8_t *first = stores.at;
 		gr_view_written(call, &stores);
-		gr_echo_keep(call, &stores);
+		gr_echo_keep(real, &stores);
 		gr_rule_chdir(call, &stores);
 		if (stores.full)
 			gr_panic(call->self, GR_PANIC_REFUSED, "a write of %u bytes to a mapped file", call->result, 0);

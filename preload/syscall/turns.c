@@ -14,6 +14,7 @@
 #include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
+#include "../log/together.h"
 #include "../log/turn.h"
 #include "descriptor.h"
 #include "dispatch.h"
@@ -74,6 +75,35 @@ bool gr_call_waits(const struct gr_call *call)
 		return !is_ready(call, POLLIN);
 	bool writes = call->nr == SYS_write || call->nr == SYS_writev || call->nr == SYS_sendto || call->nr == SYS_sendmsg;
 	return !writes || gr_output_length(call) > ATOMIC_WRITE || !is_ready(call, POLLOUT);
+}
+
+// ---------------------------------------------------------------- who looks at cores
+static bool names_status(uint64_t path)
+{
+	static const char status[] = "status";
+	char text[256];
+	size_t n = 0, most = gr_peek(text, path, sizeof text), last = sizeof status - 1;
+	while (n < most && text[n])
+		n++;
+	return n < most && n >= last && !memcmp(text + n - last, status, last);
+}
+
+// INVARIANT(cores-are-the-program's): see log/together.h. Where fewer bytes can be read than a path may have, it is no path.
+void gr_call_cores(const struct gr_call *call)
+{
+	switch (call->nr) {
+	case SYS_sched_getaffinity:
+		gr_together_apart();
+		break;
+	case SYS_sched_setaffinity:
+		gr_together_never();
+		break;
+	case SYS_open:
+	case SYS_openat:
+	case SYS_openat2:
+		if (names_status(call->arg[call->nr != SYS_open]))
+			gr_together_never();
+	}
 }
 
 // ---------------------------------------------------------------- futexes

@@ -17,6 +17,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../ctl/slot.h"
+#include "../digest/kept.h"
 #include "../replay/gate.h"
 #include "../signal/loop/loop.h"
 #include "../tracer.h"
@@ -24,6 +25,7 @@
 
 #define EFLAGS_TF 0x100
 #define EFLAGS_RF 0x10000
+#define FROM 8
 #define PERF_FD_MIN 900 // out of the way of the program's numbers
 
 void (*gr_points_foreign)(int sig, siginfo_t *info, void *context);
@@ -39,6 +41,9 @@ struct seen {
 	uint64_t value;    // as it was after the newest hit
 	uint64_t tick, nth; // hits in this tick
 	uint64_t count;    // hits since from_tick
+	struct { uint64_t pc, times; } from[FROM]; // data: who touched it in this tick, whether that was a change or not
+	uint64_t from_tick;
+	uint32_t froms;    // more than FROM: too many to be told apart
 };
 static struct seen seen[GR_WATCHES];
 
@@ -239,6 +244,23 @@ static bool condition_met(const struct gr_thread *self, const struct gr_point *p
 	return gr_condition_met(gr_slot->condition + at, len, &regs);
 }
 
+// How often this pc was behind one that touched the point in this tick; 0 where there were too many pcs.
+static uint32_t times_from(struct seen *s, uint64_t pc, bool fresh)
+{
+	if (fresh)
+		s->froms = 0;
+	for (uint32_t i = 0; i < s->froms && i < FROM; i++)
+		if (s->from[i].pc == pc)
+			return (uint32_t)++s->from[i].times;
+	if (s->froms >= FROM) {
+		s->froms = FROM + 1;
+		return 0;
+	}
+	s->from[s->froms].pc = pc;
+	s->from[s->froms++].times = 1;
+	return 1;
+}
+
 // INVARIANT(every-hit-has-its-number): hits are numbered, and stop, whether or not thread and condition let them into the
 // log, because a moment is named by the number.
 static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
@@ -252,6 +274,10 @@ static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
 		return false;
 	if (point->kind == GR_POINT_EXEC && engine)
 		return false;
+	uint32_t times = 0;
+	if (point->kind != GR_POINT_EXEC && regs && !engine)
+		times = times_from(&seen[i], regs[REG_RIP], seen[i].from_tick != tick);
+	seen[i].from_tick = tick;
 	if (point->kind == GR_POINT_CHANGE && old == value)
 		return false;
 	if (seen[i].tick != tick)
@@ -268,6 +294,7 @@ static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
 			.thread = self->pub.index,
 			.point = i,
 			.engine = engine,
+			.stores = times,
 		});
 	return true;
 }
@@ -276,8 +303,9 @@ static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
 {
 	const greg_t *regs = context->uc_mcontext.gregs;
 	const struct gr_point *point = &gr_slot->point[i];
-	// Every execution has its number; only one with the wanted registers may stop.
-	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip || same_registers(&gr_slot->match, regs);
+	// Every execution has its number; only one with the wanted registers, and the memory that the condition wants, may stop.
+	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip ||
+		       (same_registers(&gr_slot->match, regs) && condition_met(self, point, regs));
 	if (!numbered(self, i, regs))
 		return;
 	seen[i].count += matches;
@@ -302,6 +330,7 @@ static void keep_stretch(uint64_t start, uint64_t end)
 // What an operation maps, unmaps or drops is a store to it.
 static void mapped(uint64_t from, uint64_t len)
 {
+	gr_kept_changed(from, from + len);
 	if (!armed)
 		keep_stretch(from, from + len);
 	for (uint32_t i = 0; i < armed; i++) {

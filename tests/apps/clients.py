@@ -1,16 +1,24 @@
 """What asks the servers of table.py: enough, and from several connections at once, that a run differs from run to run.
 
-Runs in: pytest, while the server is being recorded. May call: sockets on the loopback interface.
+Runs in: pytest, while the server is being recorded. May call: load generators; sockets on the loopback interface.
 Owns: nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import http.client
+import http.server
+import re
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+
+from harness.run import run
 
 CONNECTIONS = 6
 REQUESTS = 60
@@ -37,29 +45,38 @@ def ask_http(port: int, number: int) -> None:
         connection.close()
 
 
-def converse(port: int, lines: list[bytes], end: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as peer:
-        for line in lines:
-            peer.sendall(line)
-            got = b""
-            while not got.endswith(end):
-                got += peer.recv(65536)
-                assert got, "the server closed the connection"
-
-
-def ask_redis(port: int, number: int) -> None:
-    converse(
-        port, [b"INCR %d\r\n" % (i % 7) if i % 2 else b"LPUSH l%d x\r\n" % number for i in range(REQUESTS * 5)], b"\r\n"
-    )
-
-
-def ask_memcached(port: int, number: int) -> None:
-    converse(port, [b"set k%d 0 0 5\r\nhello\r\nget k%d\r\n" % (i, number) for i in range(REQUESTS * 3)], b"END\r\n")
-
-
-CLIENTS: dict[str, Callable[[int, int], None]] = {"http": ask_http, "redis": ask_redis, "memcached": ask_memcached}
+CLIENTS: dict[str, Callable[[int, int], None]] = {"http": ask_http}
+TOOLS = {
+    "redis-benchmark": "-p {port} -c 6 -n 300 -t set,incr,lpush,lpop,mset -q",
+    "memcslap": "--servers=127.0.0.1:{port} --concurrency=6 --execute-number=60 --test=set",
+    "ab": "-q -c 6 -n 360 http://127.0.0.1:{port}/numbers",
+}
+COMPLAINTS = ("Failed requests:        [1-9]", "Non-2xx", "ERR", "(?i)error")
+"""What a tool says that ends with status 0 all the same."""
 
 
 def drive(client: str, port: int) -> None:
+    if client in TOOLS:
+        done = run(client, *TOOLS[client].format(port=port).split(), limit=300.0).expect(0)
+        assert not [text for text in COMPLAINTS if re.search(text, done.out + done.err)], done.describe()
+        return
     with ThreadPoolExecutor(CONNECTIONS) as pool:
         list(pool.map(lambda number: CLIENTS[client](port, number), range(CONNECTIONS)))
+
+
+@contextlib.contextmanager
+def serving(here: Path, port: int) -> Iterator[None]:
+    """The files of HERE by HTTP, for a program that is a client itself."""
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *words: object) -> None:
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", port), partial(Quiet, directory=str(here))) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()

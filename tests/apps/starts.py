@@ -7,6 +7,7 @@ Owns: the processes beside a program: they are ended with it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import shlex
 import shutil
@@ -17,7 +18,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from apps.clients import drive, wait_for
+from apps.clients import TOOLS, drive, serving, wait_for
 from apps.table import App
 from harness import BUILD, ROOT
 from harness.run import Result, run, surroundings
@@ -32,12 +33,19 @@ def missing(app: App) -> str:
     """What of an application is not installed; empty where all is there."""
     words = [*app.needs, *([] if app.source else [app.words[0]]), *(["pkg-config"] if app.libraries else [])]
     words += ["g++" if app.source.endswith(".cc") else "gcc"] if app.source else []
+    words += [*app.before[:1], *([app.client] if app.client in TOOLS else [])]
     for word in words:
-        if not shutil.which(word):
+        if not shutil.which(_filled(word, {"cc1": cc1()})):
             return word
     if app.libraries and subprocess.run(["pkg-config", "--exists", app.libraries], check=False).returncode:
         return f"{app.libraries} for development"
     return ""
+
+
+@functools.cache
+def cc1() -> str:
+    """The compiler itself, which gcc starts as its child."""
+    return run("gcc", "-print-prog-name=cc1").out.strip() if shutil.which("gcc") else "cc1"
 
 
 def compiled(app: App) -> Path:
@@ -55,11 +63,13 @@ def prepare(app: App, here: Path) -> list[str]:
     """The files that it needs, and its command line."""
     here.chmod(0o755)  # servers give up their rights
     (here / "numbers").write_text("".join(f"{i * 7919 % 10007}\n" for i in range(100000)))
-    places = {"here": str(here), "root": str(ROOT), "port": str(app.port)}
+    places = {"here": str(here), "root": str(ROOT), "port": str(app.port), "cc1": cc1()}
     if app.source:
         places["program"] = str(compiled(app))
     for name, text in app.files.items():
         (here / name).write_text(text.format(**places))
+    if app.before:
+        run(*(_filled(word, places) for word in app.before), limit=LIMIT).expect(0)
     return [_filled(word, places) for word in app.words]
 
 
@@ -75,8 +85,11 @@ def recorder(app: App, demo: Path, sets: Sequence[str] = ()) -> list[str]:
 
 def start(app: App, words: Sequence[str], here: Path) -> Result:
     """Run WORDS, which are an application, recorded or by itself."""
-    if app.port:
+    if app.client:
         return _serve(app, words, here)
+    if app.fetches:
+        with serving(here, app.port):
+            return run(*words, limit=LIMIT)
     if "tmux" in app.needs:
         return _typed(app, words, here)
     with _screen(app) as env:

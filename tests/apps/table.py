@@ -39,9 +39,13 @@ class App:
     """One that is said where the guess is known to be too hopeful."""
     quick: bool = False
     port: int = 0
-    """Of a server, which gets SIGTERM when its client is done."""
+    """Of a server, which gets SIGTERM when its client is done; or of who serves files to a `fetches`."""
     client: str = ""
+    fetches: bool = False
+    """It is a client itself: the files of {here} are served to it at {port} while it is recorded."""
     files: Mapping[str, str] = field(default_factory=dict)
+    before: tuple[str, ...] = ()
+    """A command that makes more of them."""
     source: str = ""
     """A program of tests/apps/programs."""
     flags: tuple[str, ...] = ()
@@ -99,6 +103,36 @@ SQL = (
     "select sum(b), count(*), datetime('now') from t;"
 )
 
+JAVA = """
+import java.util.*;
+import java.util.concurrent.*;
+public class Work {{
+    static long part(int n) {{
+        long sum = 0;
+        for (int i = 0; i < 50000; i++)
+            sum = sum * 31 + (i ^ n);
+        return sum;
+    }}
+    public static void main(String[] words) throws Exception {{
+        ExecutorService pool = Executors.newFixedThreadPool(4);
+        ConcurrentHashMap<String, Long> seen = new ConcurrentHashMap<>();
+        for (int i = 0; i < 16; i++) {{
+            final int n = i;
+            pool.execute(() -> seen.put(Thread.currentThread().getName() + n, part(n)));
+        }}
+        pool.shutdown();
+        pool.awaitTermination(60, TimeUnit.SECONDS);
+        System.out.println(new TreeSet<>(seen.keySet()) + " " + System.nanoTime() + " " + new Random().nextInt());
+    }}
+}}
+"""
+
+COMPILED = """
+#define ONE(n) static int f##n(int x) {{ for (int i = 0; i < x; i++) x ^= i * n; return x; }}
+ONE(1) ONE(2) ONE(3) ONE(4) ONE(5) ONE(6) ONE(7) ONE(8)
+int main(int argc, char **argv) {{ (void)argv; return f1(f2(f3(f4(f5(f6(f7(f8(argc)))))))); }}
+"""
+
 NGINX = """
 daemon off; master_process off; pid {here}/nginx.pid; error_log stderr; events {{ }}
 http {{ access_log off; server {{ listen 127.0.0.1:{port}; root {here}; }} }}
@@ -128,14 +162,32 @@ APPS: dict[str, App] = {
     "python-asyncio": App((PYTHON, "-c", ASYNC), "python3", quick=True),
     "sqlite3": App(("sqlite3", "{here}/db", SQL), "sqlite3", quick=True),
     "node": App(("node", "-e", NODE), "nodejs"),
-    "java": App(("java", "-version"), "default-jre-headless", order="serial"),
-    "curl": App(("curl", "-s", "file://{here}/numbers"), "curl"),
+    "sqlite3-threads": App(
+        ("{program}", "{here}/db"),
+        "libsqlite3-dev",
+        quick=True,
+        source="database.c",
+        libraries="sqlite3",
+        ask=Ask("who wrote the last row?", ("rr-back -b wrote", "p writer"), r"\$1 = (\d+)"),
+    ),
+    "java": App(
+        ("java", "-cp", "{here}", "Work"),
+        "default-jdk-headless",
+        files={"Work.java": JAVA},
+        before=("javac", "-d", "{here}", "{here}/Work.java"),
+    ),
+    "curl": App(("curl", "-s", "http://127.0.0.1:{port}/numbers"), "curl", port=17205, fetches=True),
     "git": App(("git", "-C", "{root}", "log", "--stat", "-n", "30"), "git"),
     "gcc": App(
         ("gcc", "-O1", "-c", "{here}/hello.c", "-o", "{here}/hello.o"),
         "gcc",
         files={"hello.c": "int main;\n"},
         ask=CHILD,
+    ),
+    "cc1": App(
+        ("{cc1}", "-quiet", "-O2", "{here}/work.c", "-o", "{here}/work.s"),
+        "gcc",
+        files={"work.c": COMPILED},
     ),
     "vim": App(("vim", "-i", "NONE", "-es", "-c", "s/^/x/|w! {here}/written|q", "{here}/numbers"), "vim"),
     "vim-terminal": App(
@@ -199,15 +251,15 @@ APPS: dict[str, App] = {
     ),
     "redis": App(
         ("redis-server", "--port", "{port}", "--save", "", "--appendonly", "no"),
-        "redis-server",
+        "redis",
         port=17201,
-        client="redis",
+        client="redis-benchmark",
     ),
     "memcached": App(
         ("memcached", "-u", "root", "-l", "127.0.0.1", "-p", "{port}", "-t", "4"),
-        "memcached",
+        "memcached libmemcached-tools",
         port=17202,
-        client="memcached",
+        client="memcslap",
         ask=SENT,
     ),
     "nginx": App(
@@ -220,10 +272,9 @@ APPS: dict[str, App] = {
     ),
     "apache": App(
         ("apache2", "-X", "-f", "{here}/apache.conf"),
-        "apache2",
-        order="serial",  # its queue of connections is made of atomics
+        "apache2 apache2-utils",
         port=17204,
-        client="http",
+        client="ab",
         files={"apache.conf": APACHE},
         ask=VECTOR,
     ),

@@ -44,7 +44,7 @@ def build(name: str) -> Path:
 
 
 def record(demo: Path, *command: str | Path, profile: str = "default") -> Result:
-    result = run(*GDBRR, "record", "-p", profile, "-o", demo, "--", *command)
+    result = run(*GDBRR, "record", "-p", profile, "--order", "parallel", "-o", demo, "--", *command)
     assert demo.exists(), result.describe()
     return result
 

@@ -30,6 +30,7 @@ NANOSLEEP, WRITE, UNLINK = 230, 1, 87
         ("clone-vm", "a process that shares the program's memory and runs beside it"),
         ("clone-files", "shares the program's descriptors"),
         ("map-twice", "mapped twice to be shared"),
+        ("traced", "the program calls ptrace, which cannot be recorded: a traced process is changed from outside"),
         ("io_uring", "io_uring_setup"),
         ("int-0x80", "a 32-bit system call (int $0x80)"),
     ],

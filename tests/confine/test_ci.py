@@ -143,6 +143,25 @@ def test_a_program_that_cannot_be_recorded_runs_without(tmp_path: Path) -> None:
     assert last(done)[6]
 
 
+@pytest.mark.parametrize(
+    ("limited", "mib", "what"),
+    [
+        ("as", 2048, "a log of 4294967296 bytes"),
+        ("as", 6144, "a heap"),
+        ("data", 64, "threads"),
+        ("data", 2048, "a heap"),
+    ],
+)
+def test_under_a_limit_of_addresses_it_runs_without(limited: str, mib: int, what: str, tmp_path: Path) -> None:
+    """Wholly, or not at all: never with half of the engine."""
+    words = (sys.executable, "-m", "gdbrr", "record", "--save-on", "failure", "-o", tmp_path / "x.demo")
+    limit = ("prlimit", f"--{limited}={mib << 20}")
+    done = run(*limit, *words, "/bin/sh", "-c", "echo once; exit 6", env=users.environment()).expect(6)
+    assert done.out == "once\n" and last(done)[6]
+    assert f"gdbrr: not recorded: this cannot be recorded: no address space for {what}" in done.err
+    assert "ulimit -v unlimited" in done.err
+
+
 @pytest.mark.parametrize(("program", "status"), [("/nowhere/p", 127), ("/etc/passwd", 126)])
 def test_no_program_is_no_reason_to_try_again(program: str, status: int, tmp_path: Path) -> None:
     done = gdbrr("record", "--save-on", "failure", "-o", tmp_path / "x.demo", program).expect(status)

@@ -12,12 +12,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from confine.forge import manifest_of
+from confine.forge import forge, manifest_of
 from gdbrr.demo import carried
 from gdbrr.demo.reader import Demo
 from gdbrr.launch.carried.names import PREFIX
@@ -70,6 +71,9 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="gdbrr-own-", dir="/tmp") as place:  # short enough for a socket in it
         monkeypatch.setenv("TMPDIR", place)
         yield Path(place)
+        deadline = time.monotonic() + 20
+        while os.listdir(place) and time.monotonic() < deadline:  # a server ends behind the GDB that started it
+            time.sleep(0.02)
         assert os.listdir(place) == []
 
 
@@ -160,6 +164,32 @@ def test_another_user_in_another_directory(tmp_path: Path) -> None:
         done = users.ordinary("replay", "--trust", "other.demo", cwd=place, TMPDIR=str(place)).expect(7)
         assert done.out == f"3 {tmp_path / 'there' / 'prog'} prog {tmp_path / 'there' / 'prog'}\n"
         assert os.listdir(place) == ["other.demo"]
+
+
+def elsewhere(place: Path) -> Path:
+    """A copy of gdbrr as it is built, in a folder with a much longer name."""
+    there = place / ("d" * 200) / ("e" * 200)
+    engine = ("abi.h", "tables", "libgdbrr.so", "gdbrr-launch")
+    for name in ("gdbrr", "gdbinit.py", *(f"preload/{file}" for file in engine)):
+        source, copy = ROOT / name, there / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        if source.is_dir():
+            shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(source, copy)
+    return there
+
+
+def test_gdbrr_in_another_folder(tmp_path: Path) -> None:
+    """The text of LD_PRELOAD stands in the program's memory; the control is a demo that tells another one."""
+    done, demo = packed(tmp_path, build(tmp_path / "there", 3), options=("--digest=1",))
+    there = elsewhere(tmp_path)
+    words = (sys.executable, "-m", "gdbrr", "replay", "--trust")
+    assert run(*words, demo, cwd=there, env={"PYTHONPATH": str(there)}).expect(7).out == done.out
+    engine = manifest_of(demo)["engine"]
+    other = {**engine, "path": engine["path"].replace("/preload/", "/PRELOAD/")}
+    control = forge(demo, tmp_path / "control.demo", engine=other)
+    assert "the state differs in" in run(*words, control, cwd=there, env={"PYTHONPATH": str(there)}).expect(125).err
 
 
 @pytest.mark.parametrize("rule", ["landlock", "perf"])

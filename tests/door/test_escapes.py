@@ -29,7 +29,7 @@ PROGRAMS = {
     "sqlite3": ["sqlite3", ":memory:", SQL],
     "gzip": ["gzip", "-kc", "/bin/ls"],
     "tar": ["tar", "-C", "/usr/share/doc", "-cf", "/dev/null", "libc6", "gcc"],
-    "awk": ["awk", "BEGIN { srand(); for (i = 0; i < 2000; i++) print rand() > \"/dev/null\"; print systime() }"],
+    "awk": ["awk", 'BEGIN { srand(); for (i = 0; i < 2000; i++) print rand() > "/dev/null"; print systime() }'],
     "xz": ["xz", "-T2", "-kc", "--block-size=65536", "/bin/bash"],
     "git": ["git", "-C", str(ROOT), "log", "-20", "--stat", "--no-pager"],
     "find": ["find", "/etc", "-newer", "/etc/hosts", "-type", "f"],

@@ -1,4 +1,4 @@
-"""Random recordings, replays and sessions with faults, for some time: `make faults` (MINUTES=n, SEED=n, ONLY=FAULT).
+"""Random recordings, replays and sessions with faults, for some time: `make faults` (MINUTES=n, SEED=n, DOCS=1).
 
 Runs in: a command of its own. May call: the other files of this folder.
 Owns: build/faults: report.json, report.md, and a folder for each round in which something was lost.
@@ -12,7 +12,7 @@ import shutil
 import sys
 import time
 
-from faults import behind, rounds
+from faults import behind, page, rounds
 from faults.during import FAULTS
 
 assert behind  # its faults are in the list
@@ -28,12 +28,14 @@ def main() -> int:
         "--only", action="append", choices=sorted(FAULTS), metavar="FAULT", help=", ".join(sorted(FAULTS))
     )
     parser.add_argument("--rounds", type=int, default=1 << 30)
+    parser.add_argument("--docs", action="store_true", help="put the report into docs/limits.md")
     arguments = parser.parse_args()
     shutil.rmtree(rounds.OUT, ignore_errors=True)
     rounds.OUT.mkdir(parents=True)
     report = rounds.Report(arguments.seed)
     faults = report.possible(arguments.only or sorted(FAULTS))
-    end = time.monotonic() + arguments.minutes * 60
+    begun = time.monotonic()
+    end = begun + arguments.minutes * 60
     seed = arguments.seed
     try:
         while time.monotonic() < end and seed - arguments.seed < arguments.rounds and faults:
@@ -43,7 +45,10 @@ def main() -> int:
             seed += 1
     except KeyboardInterrupt:
         print("broken off", file=sys.stderr)
+    report.minutes = (time.monotonic() - begun) / 60
     report.write()
+    if arguments.docs:
+        page.write(report)
     print(report.text())
     return 1 if report.lost else 0
 

@@ -126,7 +126,7 @@ def complain(text: str) -> None:
 @fault("a session without one")
 def wander(place: Place, subject: Subject, rng: random.Random) -> str:
     demo, out, digest = a_demo(place, subject)
-    ended = session(place, subject, demo, rng, 10).wait()
+    ended = session(place, subject, demo, rng, 10).wait(subject.patience(10))
     complain(ended.out.decode(errors="replace") + ended.err)
     left(place)
     checks.sound(place, subject, demo, out, digest)
@@ -144,7 +144,7 @@ def session_killed(place: Place, subject: Subject, rng: random.Random) -> str:
         victims = [pid for pid in place.processes() if is_one(pid, whom, subject, started)]
     time.sleep(rng.random() ** 2)
     hit = bool(victims) and kill(rng.choice(victims))
-    ended = started.wait()
+    ended = started.wait(subject.patience(10))
     complain(ended.out.decode(errors="replace") + ended.err)
     left(place)
     checks.sound(place, subject, demo, out, digest)
@@ -163,7 +163,7 @@ def is_one(pid: int, whom: str, subject: Subject, started: Running) -> bool:
 @fault("script: leaves are killed")
 def explore(place: Place, subject: Subject, rng: random.Random) -> str:
     demo, out, digest = a_demo(place, subject)
-    ended = place.run(sys.executable, "-c", EXPLORE, demo, str(rng.randrange(1 << 30)))
+    ended = place.run(sys.executable, "-c", EXPLORE, demo, str(rng.randrange(1 << 30)), patience=subject.patience(12))
     if ended.status and not ended.said():
         raise Lost(f"status {ended.status}: {ended.err}")
     left(place)

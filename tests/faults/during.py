@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from faults import checks
-from faults.place import GDBRR, Lost, Place, Running
+from faults.place import GDBRR, PATIENCE, Ended, Lost, Place, Running, running
 from faults.subjects import Subject
 
 MIB = 1 << 20
@@ -313,7 +313,7 @@ def little_memory(place: Place, subject: Subject, rng: random.Random) -> str:
     with group("memory", memory__limit_in_bytes=str(size)) as small:
         before = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', small / "cgroup.procs"]
         demo, started = recording(place, subject, before)
-        ended = started.wait()
+        ended, slow = patiently(place, subject, started)
         gone(place)
         ended.out = started.out.read_bytes()
         left = demo.with_name(demo.name + ".recording")
@@ -321,4 +321,28 @@ def little_memory(place: Place, subject: Subject, rng: random.Random) -> str:
             if ended.out:
                 raise Lost("the program has printed, and nothing is left of its recording")
             return "nothing had begun"
-    return checks.whole_or_said(place, subject, demo, ended)
+    return slow + checks.whole_or_said(place, subject, demo, ended)
+
+
+def patiently(place: Place, subject: Subject, started: Running) -> tuple[Ended, str]:
+    """The end of a recording. A program that gets its own code from the disk again and again may never come to its own:
+    then it is killed. One that does not come to its end for another reason is lost."""
+    limit = time.monotonic() + PATIENCE
+    while place.processes() and time.monotonic() < limit:
+        time.sleep(0.02)
+    slow = [pid for pid in place.processes() if running(pid, Path(subject.words[0])) and is_reading(pid)]
+    what = "comes to no end, and is killed; " if any(kill(pid) for pid in slow) else ""
+    return started.wait(), what
+
+
+def is_reading(pid: int) -> bool:
+    """Whether it waits for pages of its own, more and more of them."""
+    before = pages_read(pid)
+    time.sleep(2)
+    return pages_read(pid) > before
+
+
+def pages_read(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[9])
+    return 0

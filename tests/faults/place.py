@@ -71,8 +71,8 @@ class Place:
             )  # fmt: skip
         return Running(process, *files)
 
-    def run(self, *words: str | Path, before: Sequence[str | Path] = ()) -> Ended:
-        return self.start(*words, before=before).wait()
+    def run(self, *words: str | Path, before: Sequence[str | Path] = (), patience: float = PATIENCE) -> Ended:
+        return self.start(*words, before=before).wait(patience)
 
     def processes(self) -> list[int]:
         """All that were started from here and are alive."""
@@ -80,9 +80,15 @@ class Place:
         for entry in Path("/proc").iterdir():
             if entry.name.isdigit():
                 with contextlib.suppress(OSError):
-                    if self.token.encode() in (entry / "environ").read_bytes() and alive(int(entry.name)):
+                    if any(self._is_of_here(task) for task in (entry / "task").iterdir()):
                         found.append(int(entry.name))
         return found
+
+    def _is_of_here(self, task: Path) -> bool:
+        """The first task of a process may be gone, and with it what it says of itself, while others go on."""
+        with contextlib.suppress(OSError):
+            return alive(task) and self.token.encode() in (task / "environ").read_bytes()
+        return False
 
     def program_of(self, program: str, started: Running) -> int | None:
         """The recorded program, as soon as there is one; None when the recording has ended before."""
@@ -118,14 +124,14 @@ class Running:
     out: Path
     err: Path
 
-    def wait(self) -> Ended:
+    def wait(self, patience: float = PATIENCE) -> Ended:
         try:
-            status = self.process.wait(PATIENCE)
+            status = self.process.wait(patience)
         except subprocess.TimeoutExpired:
             os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
             raise Lost(
-                f"no end within {PATIENCE:g} s: {self.process.args!r}\n{self.err.read_text(errors='replace')}"
+                f"no end within {patience:g} s: {self.process.args!r}\n{self.err.read_text(errors='replace')}"
             ) from None
         status = status if status >= 0 else 128 - status
         ended = Ended(status, self.out.read_bytes(), self.err.read_text(errors="replace"))
@@ -140,8 +146,8 @@ def names(folder: Path) -> frozenset[str]:
     return frozenset()
 
 
-def alive(pid: int) -> bool:
-    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+def alive(task: Path) -> bool:
+    return (task / "stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def command(pid: int) -> str:

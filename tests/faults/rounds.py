@@ -20,6 +20,7 @@ from harness import BUILD
 
 OUT = BUILD / "faults"
 NO_CLOCK = "jumps of the clock of the day: it is the whole machine's; the other clocks are shifted in namespaces"
+_RACES = {f"{name}, in order parallel": why for name, why in subjects.RACES.items()}
 
 
 @dataclass
@@ -27,9 +28,12 @@ class Report:
     seed: int
     survived: dict[str, collections.Counter[str]] = field(default_factory=dict)
     lost: list[dict[str, str]] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=lambda: {"clock": NO_CLOCK, **subjects.OF_NO_USE})
+    left_out: dict[str, str] = field(default_factory=lambda: {"clock": NO_CLOCK, **subjects.OF_NO_USE, **_RACES})
     unfit: dict[str, str] = field(default_factory=dict)
     """Programs in orders in which they do not replay even without a fault, as races in order `parallel`."""
+    programs: collections.Counter[str] = field(default_factory=collections.Counter)
+    orders: collections.Counter[str] = field(default_factory=collections.Counter)
+    minutes: float = 0.0
     known: dict[tuple[str, str], subjects.Subject | str] = field(default_factory=dict)
 
     def possible(self, names: list[str]) -> list[str]:
@@ -42,24 +46,28 @@ class Report:
     def rounds(self) -> int:
         return sum(sum(counter.values()) for counter in self.survived.values()) + len(self.lost)
 
-    def text(self) -> str:
-        lines = [
-            f"# Faults\n\n{self.rounds()} rounds from seed {self.seed}, {len(self.lost)} in which something was lost.\n"
-        ]
-        lines += ["| fault | rounds | what came of it |", "|---|---|---|"]
+    def table(self) -> list[str]:
+        lines = ["| fault | rounds | what came of it |", "|---|---|---|"]
         for name, counter in sorted(self.survived.items()):
             what = "; ".join(f"{count}: {text}" for text, count in counter.most_common(8))
             lines.append(f"| {name} | {sum(counter.values())} | {what.replace('|', '/')} |")
-        lines += ["", "## Lost", ""] if self.lost else []
-        lines += [
+        return lines
+
+    def losses(self) -> list[str]:
+        rows = [
             f"- seed {row['seed']}, {row['fault']}, {row['program']}, {row['order']}: {row['what']}"
             for row in self.lost
         ]
-        lines += ["", "## Left out", "", *(f"- {name}: {why}" for name, why in sorted(self.left_out.items()))]
-        if self.unfit:
-            lines += ["", "## Not used, because they do not replay alike without a fault either", ""]
-            lines += [f"- {name}: {why}" for name, why in sorted(self.unfit.items())]
-        return "\n".join(lines) + "\n"
+        return ["## Lost", "", *rows, ""] if rows else []
+
+    def others(self) -> list[str]:
+        rows = [f"- {name}: {why}" for name, why in sorted(self.left_out.items())]
+        return rows + [f"- {name}, not alike without a fault either: {why}" for name, why in sorted(self.unfit.items())]
+
+    def text(self) -> str:
+        first = f"{self.rounds()} rounds from seed {self.seed}, {len(self.lost)} in which something was lost."
+        parts = [f"# Faults\n\n{first}\n", *self.table(), "", *self.losses(), "## Left out", "", *self.others()]
+        return "\n".join(parts) + "\n"
 
     def write(self) -> None:
         data = {
@@ -69,6 +77,8 @@ class Report:
             "lost": self.lost,
             "left out": self.left_out,
             "unfit": self.unfit,
+            "programs": dict(self.programs),
+            "orders": dict(self.orders),
         }
         (OUT / "report.json").write_text(json.dumps(data, indent=1) + "\n")
         (OUT / "report.md").write_text(self.text())
@@ -77,8 +87,8 @@ class Report:
 def one(seed: int, fault: str, report: Report, name: str = "", order: str = "") -> str:
     """A line about the round; empty where nothing was lost."""
     rng = random.Random(seed)
-    name = name or rng.choice(subjects.every())
-    order = order or rng.choice(subjects.ORDERS)
+    drawn = subjects.one_of(rng)
+    name, order = name or drawn[0], order or drawn[1]
     keep = OUT / f"lost-{seed}"
     try:
         with a_place(keep) as place:
@@ -87,6 +97,8 @@ def one(seed: int, fault: str, report: Report, name: str = "", order: str = "") 
             if isinstance(subject, str):
                 report.unfit[f"{name}, {order}"] = subject
                 return ""
+            report.programs[name] += 1
+            report.orders[order] += 1
             (place.kept / "sound.demo").unlink(missing_ok=True)
             what = FAULTS[fault].act(place, subject, rng)
             left(place)

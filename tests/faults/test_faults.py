@@ -6,13 +6,15 @@ Owns: nothing.
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import random
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from faults import behind, checks, rounds
+from faults import behind, checks, page, rounds, subjects
 from faults.during import FAULTS, Fault, recording
 from faults.place import Ended, Lost, Place, a_place
 from faults.subjects import Subject, every, subject
@@ -35,6 +37,14 @@ def test_programs_that_are_of_use_are_found() -> None:
     assert {"spine", "sync_queue", "signal_nested"} <= set(every()) and "sync_deadlock" not in every()
 
 
+def test_real_programs_are_drawn_and_races_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subjects, "every", lambda: ["turn_race", "spine", "xz"])
+    drawn = {subjects.one_of(random.Random(seed)) for seed in range(200)}
+    assert {("xz", "parallel"), ("spine", "random"), ("turn_race", "serial")} <= drawn
+    assert ("turn_race", "parallel") not in drawn
+    assert os.access(subjects.words_of("xz")[0], os.X_OK)
+
+
 @pytest.fixture
 def place(tmp_path: Path) -> Place:
     private = tmp_path / "private"
@@ -55,6 +65,9 @@ def test_check_sees_a_demo_that_prints_something_else(place: Place) -> None:
     assert checks.replays(place, what, demo, out) == "whole"
     with pytest.raises(Lost, match="no beginning of"):
         checks.replays(place, what, demo, b"x" + out)
+    assert checks.replays(place, what, demo, out + b"x") == "up to where it ends"
+    says_less = dataclasses.replace(what, says_all=False)
+    assert checks.replays(place, says_less, demo, out + b"what a child of it printed") == "whole"
 
 
 def test_check_sees_a_demo_that_was_changed(place: Place) -> None:
@@ -87,13 +100,16 @@ def test_check_sees_a_traceback(place: Place) -> None:
 def test_check_sees_a_process_and_a_file_that_stay(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("faults.place.PATIENCE", 0.0)
     (place.private / "gdbrr-1").write_text("")
-    process = subprocess.Popen(["sleep", "600"], env=place.environment())
+    words = ["sh", "-c", "echo here; read line"]
+    process = subprocess.Popen(words, env=place.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     try:
-        with pytest.raises(Lost, match=r"left behind: process .*sleep.*gdbrr-1"):
+        # Popen returns in the middle of exec, when a process has neither words nor surroundings yet
+        assert process.stdout and process.stdout.readline() == b"here\n"
+        with pytest.raises(Lost, match=r"left behind: process .*read line.*gdbrr-1"):
             behind.left(place)
     finally:
         place.end()
-        process.wait()
+        process.communicate()
 
 
 def test_check_sees_what_a_session_must_not_say() -> None:
@@ -113,6 +129,9 @@ def test_what_is_lost_is_in_the_report(tmp_path: Path, monkeypatch: pytest.Monke
     report = rounds.Report(0)
     assert "all of it" in rounds.one(1, "lose", report, "spine", "serial")
     assert "- seed 1, lose, spine, serial: all of it" in report.text() and (tmp_path / "lost-1" / "evidence").exists()
+    made = page.text("# Limits\n<!-- made: faults -->\nold\n<!-- end -->\nrest\n", report)
+    assert "1 rounds" in made and "lost in 1 of them" in made and "old" not in made and made.endswith("rest\n")
+    assert page.BEGIN in page.PAGE.read_text()
     report.write()
     assert (tmp_path / "report.json").exists()
     with a_place(tmp_path / "kept") as place:

@@ -51,7 +51,7 @@ def manifest(**changes: Any) -> dict[str, Any]:
         "started": 1700000000.5,
         "end": {"kind": "exit", "value": 0},
         "random": "00112233445566778899aabbccddeeff",
-        "engine": {"path": "libgdbrr.so", "build_id": "0123abcd"},
+        "engine": {"path": "/engine/libgdbrr.so", "build_id": "0123abcd"},
         "objects": [{"path": "/usr/bin/example", "build_id": "89ab", "base": 0x555555554000}],
         "host": {"kernel": "6.1.0", "machine": "x86_64", "cpu": "Example CPU", "libc": "glibc 2.36"},
         "threads": [{"index": 0, "recorded_tid": 100, "parent": -1}],

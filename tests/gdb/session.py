@@ -14,10 +14,10 @@ from harness.run import gdbrr, run
 EPOCH_TICKS = 16
 
 
-def recorded(program: Path, place: Path) -> Path:
+def recorded(program: Path, place: Path, *options: str, status: int = 0) -> Path:
     """Short epochs: threads are born on both sides of a checkpoint."""
     demo = place / "x.demo"
-    gdbrr("record", "--set", f"epoch_ticks={EPOCH_TICKS}", "-o", demo, "--", program).expect(0)
+    gdbrr("record", "--set", f"epoch_ticks={EPOCH_TICKS}", "-o", demo, *options, "--", program).expect(status)
     return demo
 
 

@@ -43,7 +43,9 @@ def test_functions_can_be_called(demo: Path, place: str) -> None:
         *PLACES[place],
         *("print $before = total", "print add(1, 2) - $before", 'print twice("ab")', 'print say("it")'),
         *("print (int)getpid()", "rr-when", "print total - $before", "info registers rip"),
-        *("print $here = $rip", "stepi", "reverse-stepi", "print add(3, 4) - $before", "print total - $before"),
+        # A system call is two operations and one step: back, it leads to the second, and others may have run between.
+        *("print $here = $rip", "stepi", "reverse-stepi", "set $before = total"),
+        *("print add(3, 4) - $before", "print total - $before"),
     )
     values = re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)
     assert values[1] == "3", out
@@ -68,6 +70,17 @@ def test_what_was_written_is_undone_by_a_move(demo: Path) -> None:
     values = re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)
     assert values[1:] == ["4711", "5", "0", "1", "0", "20"], out
     assert out.count(UNDONE) == 3
+
+
+def test_a_search_is_for_what_was_recorded(demo: Path) -> None:
+    """The value behind the last change is what it made, not what was written by hand."""
+    way = ("rr-goto end", "print total", "set var total = 4711")
+    out = past(demo, *way, "rr-back -w total", *way, "rr-back 2 -w total", *way, "rr-history -n 1 --csv total")
+    behind = re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE)[0]
+    changes = re.findall(r"^total: (\d+) -> (\d+) ", out, re.MULTILINE)
+    assert changes[0][1] == behind and changes[1][1] == changes[0][0], out
+    assert re.search(rf"^{behind},{changes[0][0]},", out, re.MULTILINE), out
+    assert out.count(UNDONE) == 3, out
 
 
 def test_nothing_outside_is_changed(demo: Path, tmp_path: Path) -> None:

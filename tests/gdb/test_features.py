@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from gdbrr.launch import engine
 from harness import programs
 from harness.run import gdbrr
 
-from .session import whole
+from .session import recorded, whole
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 
@@ -87,6 +88,47 @@ def test_threads_and_their_own_variables(tmp_path: Path) -> None:
     assert re.search(r"^\* 1 +Thread .*\n(?!  \d)", out, re.MULTILINE), "at the start there is one thread"
 
 
+def test_a_thread_alone_goes_no_further_than_its_turn(tmp_path: Path) -> None:
+    """`set scheduler-locking`: it stops where somebody else has to act first, and that one is named; or at its end."""
+    waits = r"Thread \d+\.(\d+) waits: it is the turn of Thread \d+\.(\d+) \(tick (\d+)\)\. Try: "
+    ends = r"Thread \d+\.(\d+) stops in front of its last operation \(tick (\d+)\)\. Try: "
+    out = played(
+        "threads",
+        tmp_path,
+        *("rr-goto start", "break here", "continue", "set $owner = $_thread", "delete", "thread 1"),
+        *("set scheduler-locking on", "stepi", "next", "continue", "rr-when", "print $_thread"),
+        *("thread $owner", "continue", "rr-when", "set scheduler-locking step", "thread 1", "stepi", r"echo OFF\n"),
+        *("set scheduler-locking off", "break here", "continue", "next", "next", "delete", "continue", "rr-when"),
+    )
+    locked, off = out[out.index("hit Breakpoint 1") :].split("OFF\n")
+    owner = re.search(r"Switching to Thread \d+\.(\d+)", out)
+    assert owner is not None, out
+    told = re.findall(waits, locked)
+    assert {row[1] for row in told[:3]} == {owner[1]} and len(set(told[:3])) == 1, out
+    assert "$1 = 1\n" in locked and "received signal" not in out, out
+    ticks = [int(tick) for tick in re.findall(r"^tick (\d+)", locked, re.MULTILINE)]
+    gone_on = [(row[0], row[2]) for row in told[3:]] + re.findall(ends, locked)
+    assert (owner[1], str(ticks[1])) in gone_on and ticks[1] > ticks[0], out
+    assert not re.findall(waits, off), out
+    assert "No more reverse-execution history" in off and "(100%)" in off, out
+
+
+def test_a_thread_alone_goes_back_to_its_birth(tmp_path: Path) -> None:
+    """Stops are its own. GDB 13.1 aborts at one in a thread that it has not resumed."""
+    out = played(
+        "threads",
+        tmp_path,
+        *("break here", "reverse-continue", "print $_thread", "thread apply all -q bt 1", "set scheduler-locking on"),
+        *("print number", *["reverse-continue"] * 4, "print $_thread", "reverse-stepi", "rr-when"),
+        *("rr-goto start", "rr-goto end", "continue", "rr-goto 50%", "rr-back", "thread 1", "continue", "rr-when"),
+    )
+    first, number, last = numbers(out)[:3]
+    assert first == last and out.count(f"hit Breakpoint 1, here (number={number})") == 4, out
+    assert re.search(rf"^tick (?!0 ).*thread {first} ", out, re.MULTILINE), out
+    assert out.count("No more reverse-execution history") >= 3, out
+    assert "internal-error" not in out and "E03" not in out, out
+
+
 def test_scripts_hear_of_every_stop(tmp_path: Path) -> None:
     script = tmp_path / "heard.py"
     script.write_text(
@@ -131,3 +173,75 @@ def test_back_over_functions_that_compute_long(tmp_path: Path) -> None:
     assert len(pcs) == 2 and pcs[0] == pcs[1], out
     lines = [int(line) for line in re.findall(r"^(\d+)\t", out[out.index("$2") :], re.MULTILINE)]
     assert lines == [38, 37, 36, 37, 38], out
+
+
+def test_what_the_allocator_changes_is_one_step(tmp_path: Path) -> None:
+    """It runs in the middle of a segment, as code that has no moments. Both ways there are the same changes."""
+    program = programs.build("heap_words", ["-O0"])
+    watching = ["break last", "reverse-continue", "set $q = block", "delete", "watch *(long *) $q"]
+    back, forth = ["reverse-continue"] * 8, ["continue"] * 8
+    out = whole(program, f"rr-replay {recorded(program, tmp_path)}", *watching, *back, "echo FORTH\\n", *forth)
+    changes = re.compile(r"^Old value = (\d+)\nNew value = (\d+)\n(.*)$", re.MULTILINE)
+    before, behind = (changes.findall(part) for part in out.split("FORTH\n"))
+    assert [(new, old) for old, new, _ in reversed(before)] == [(old, new) for old, new, _ in behind], out
+    assert ("0", "5") in [row[:2] for row in behind] and len(behind) >= 4, out
+    assert all("main () at " in place for *_, place in behind) and "free@plt" in before[0][2], out
+    listed = whole(program, f"rr-replay {tmp_path / 'x.demo'}", *watching[:3], "rr-history --csv *(long *) $q")
+    rows = re.findall(r"^(\d+),(\d+),\S+,\d+,.*$", listed, re.MULTILINE)
+    assert rows == [(old, new) for old, new, _ in before], listed
+
+
+def test_the_engines_frames_are_shown_on_request(tmp_path: Path) -> None:
+    program, demo = programs.build("scenes", ["-O0"]), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program, "plain")
+    on, off = "set gdbrr engine-frames on", "set gdbrr engine-frames off"
+    says = [f"echo \\nPART {number}\\n" for number in range(4)]
+    first = (says[0], "bt", on, says[1], "bt", off, says[2], "bt")
+    out = whole(program, f"rr-replay {demo}", *first, on, "rr-goto start", says[3], "bt")
+    hidden, shown, again, start = re.split(r"^PART \d\n", out, flags=re.MULTILINE)[1:]
+    assert "_exit" in hidden and "gr_" not in hidden, out
+    assert re.search(r"gr_door_c \(\).*_exit", shown, re.DOTALL), out
+    assert [line for line in again.splitlines() if line.startswith("#")] == [
+        line for line in hidden.splitlines() if line.startswith("#")
+    ], out
+    assert re.search(r" in gr_\w+ \(\)", start), out
+
+
+def test_the_engines_name_is_its_path(tmp_path: Path) -> None:
+    """The loader was given one with slashes in front, for a length that is the same in every folder."""
+    program, demo = programs.build("scenes", ["-O0"]), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program, "plain")
+    rows = whole(program, f"rr-replay {demo}", "info sharedlibrary").splitlines()
+    names = [row.split()[-1] for row in rows if row.endswith("/libgdbrr.so")]
+    assert names == [str(engine.find().library)], rows
+
+
+def test_a_breakpoint_in_the_library_does_not_hide_its_locks(tmp_path: Path) -> None:
+    """They are looked for in its text, when the second thread is about to be made."""
+    program, demo = programs.build("turn_locks"), tmp_path / "x.demo"
+    gdbrr("record", "--order", "serial", "-o", demo, "--", program)
+    library = "break -qualified pthread_mutex_lock"
+    out = whole(program, f"rr-replay {demo}", library, "rr-goto start", "continue", "continue", "delete", "continue")
+    assert out.count("hit Breakpoint 1") + out.count("Breakpoint 1.1, ") >= 2, out
+    assert "refuses" not in out and "_exit" in out.rpartition("pthread_mutex_lock")[2], out
+
+
+def test_a_stop_in_a_loop_that_repeats_its_registers(tmp_path: Path) -> None:
+    """Five hundred calls with equal registers: which of them it is tells memory, in a replay and while recording."""
+    program, demo = programs.build("moments", ["-no-pie"]), tmp_path / "x.demo"
+    gdbrr("record", "--set", "epoch_ticks=16", "-o", demo, "--", program).expect(0)
+    for first, then in ((f"rr-replay --start {demo}", "continue"), ("break main", "rr-start")):
+        commands = ("break touch", "tbreak main", first, then, "ignore 1 265", "continue", "reverse-stepi", "rr-when")
+        out = whole(program, *commands, "stepi", "rr-when", "reverse-continue", "rr-when")
+        assert re.findall(r"^tick \d+:0x[0-9a-f]+#(\d+) of", out, re.MULTILINE) == ["266", "266", "265"], out
+        assert "approximate" not in out
+
+
+def test_a_state_that_is_another_one_each_time_is_named(tmp_path: Path) -> None:
+    """The program keeps what is not recorded. Only who asks for it is told, by the move that comes there again."""
+    program, demo = programs.build("unseen", ["-no-pie"]), tmp_path / "x.demo"
+    gdbrr("record", "--set", "epoch_ticks=16", "-o", demo, "--", program, "g").expect(0)
+    for option, told in (("", False), ("--check ", True)):
+        for moves in (("",), ("--start ", "rr-goto 70", "rr-goto 3", "rr-goto 70", "rr-when")):
+            out = whole(program, f"rr-replay {option}{moves[0]}{demo}", *moves[1:])
+            assert ("counter of unseen) is 0x" in out) == told == ("is not what it was the first time" in out), out

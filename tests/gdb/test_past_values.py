@@ -52,6 +52,14 @@ def test_every_change_is_listed_and_can_be_gone_to(demo: Path) -> None:
     assert "rr-back: sum does not change before here. Try: rr-goto start" in out
 
 
+def test_a_search_in_vain_stays(demo: Path) -> None:
+    """The start, where it ended, is nobody's concern."""
+    out = past(demo, "rr-goto 3", "rr-when", "rr-back -w sum", "rr-back -b fibonacci", "rr-back 99 -w sum", "rr-when")
+    assert len(re.findall(r"^tick 3 ", out, re.MULTILINE)) == 3, out
+    assert "No more reverse-execution history" not in out and not re.search(r"^tick 0 ", out, re.MULTILINE), out
+    assert len(re.findall("^rr-back: .* before here. Try: rr-goto start$", out, re.MULTILINE)) == 3, out
+
+
 def test_the_forms_of_the_list(demo: Path) -> None:
     out = past(demo, "rr-history -n 1 --json sum", "rr-history -n 1 sum", "rr-history head->payload[0]")
     line = json.loads(next(line for line in out.splitlines() if line.startswith("{")))

@@ -83,6 +83,7 @@ def test_backwards_is_forwards(scene: str, kind: str, tmp_path: Path) -> None:
     assert all(int(count) > 1 for _, count in kept), out
 
 
+@pytest.mark.limit(120 + LONG)
 @pytest.mark.parametrize("scene", ["threads", "recursion", "signals", "cxx"])
 def test_random_commands_show_every_moment_as_it_was(scene: str, tmp_path: Path) -> None:
     case, demo = built(scene, "pie"), tmp_path / "x.demo"

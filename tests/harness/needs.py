@@ -50,6 +50,17 @@ def jemalloc() -> str | None:
     return f"-l:{name}" if name else None
 
 
+def termdebug() -> bool:
+    """Vim with what it needs to show a debugger, and the package that does."""
+    known = "execute exists(':Termdebug') ? 'qa!' : 'cq!'"
+    words = ["vim", "-Nu", "NONE", "-es", "-c", "packadd termdebug", "-c", known]
+    try:
+        done = subprocess.run(words, capture_output=True, stdin=subprocess.DEVNULL, timeout=30, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
 def two_cores() -> bool:
     return len(os.sched_getaffinity(0)) >= 2
 
@@ -68,6 +79,8 @@ NEEDS = {
     "ordinary_user": Need("ordinary user who could run this checkout", ordinary_user, by_setup=False),
     **{name: tool(name) for name in ("strace", "sqlite3", "xz", "git", "curl")},
     "perl": tool("perl", by_setup=False),
+    "tmux": tool("tmux", by_setup=False),
+    "termdebug": Need("vim with termdebug", termdebug, by_setup=False),
     "setcap": Need("setcap, or no right to use it", lambda: shutil.which("setcap") is not None, by_setup=False),
     "jemalloc": Need("libjemalloc", lambda: jemalloc() is not None, by_setup=False),
     "two_cores": Need("second core", two_cores, by_setup=False),

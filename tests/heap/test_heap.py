@@ -68,8 +68,9 @@ def test_the_allocator_works_where_the_engine_is_off(tmp_path: Path) -> None:
 
 
 @pytest.mark.needs("jemalloc")
-@pytest.mark.parametrize("order", ["parallel", "random"])
+@pytest.mark.parametrize("order", ["serial", "random"])
 def test_an_allocator_that_the_program_brings_along(order: str, tmp_path: Path) -> None:
+    """One thread at a time: jemalloc has atomics of its own, whose order is not in a parallel recording."""
     library = needs.jemalloc()
     assert library
     program = programs.build("heap_own", ["-Wl,--no-as-needed", library])

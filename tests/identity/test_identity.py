@@ -34,8 +34,8 @@ REPLAYS = int(os.environ.get("GDBRR_IDENTITY_REPLAYS", "3"))
 CLOCK_GETTIME = 228
 
 
-def record(demo: Path, every: int, *words: str | Path) -> Result:
-    return run(*GDBRR, "record", "-o", demo, f"--digest={every}", "--", *words)
+def record(demo: Path, every: int, *words: str | Path, order: str = "parallel") -> Result:
+    return run(*GDBRR, "record", "--order", order, "-o", demo, f"--digest={every}", "--", *words)
 
 
 def digests(demo: Path) -> list[Digest]:
@@ -69,7 +69,8 @@ def test_a_replay_has_the_state_of_the_recording(name: str, tmp_path: Path) -> N
 @pytest.mark.parametrize("name", commands.OWN)
 def test_a_program_of_ours_has_the_state_of_the_recording(name: str, tmp_path: Path) -> None:
     demo = tmp_path / "x.demo"
-    check(demo, record(demo, commands.EVERY.get(name, 1), programs.build(name)))
+    order = "serial" if name in commands.THREADED else "parallel"
+    check(demo, record(demo, commands.EVERY.get(name, 1), programs.build(name), order=order))
 
 
 def test_the_resolver_leaves_no_vectors_on_the_stack(tmp_path: Path) -> None:

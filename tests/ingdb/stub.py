@@ -13,6 +13,7 @@ import select
 import socket
 import struct
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,8 @@ class Stub:
         self.program = os.environ["STUB_PROGRAM"]
         self.image = Path(self.program).read_bytes()
         self.live = live
-        self.now = 0 if live else len(self.moments) - 1
+        self.early = bool(os.environ.get("STUB_EARLY"))
+        self.now = 0 if live or self.early else len(self.moments) - 1
         self.finished = False
         self.target: dict[str, Any] = {}
         self.buffer = b""
@@ -177,7 +179,7 @@ class Stub:
             self.now = int((len(self.moments) - 1) * target["percent"] / 100)
         elif target.get("where") == "live":
             self.now = len(self.moments) - 1
-        else:
+        elif target.get("where") != "here":
             self.now = 0 if target.get("where", "start") == "start" else len(self.moments) - 1
             if not target:
                 return f"T05replaylog:begin;{self.thread()}"
@@ -204,12 +206,16 @@ class Stub:
                     "moment": str(self.now), "start": "0", "end": str(ticks), "ticks": ticks, "epoch": self.now // 4,
                     "epochs": 3, "thread": self.moments[self.now]["thread"], "live": self.live, "approximate": False,
                     "program": self.program, "recording": self.live, "finished": self.finished,
+                    "early": self.early and not self.now,
                 }
             }  # fmt: skip
         if verb == "epochs":
             rows = [{"index": i, "start": 4 * i, "end": 4 * i + 4, "bytes": 100, "time": None, "checkpoint": i == 1}
                     for i in range(3)]  # fmt: skip
             return {"ok": rows}
+        if verb == "settle":
+            time.sleep(question["seconds"])  # it is not reached in the time that was given
+            return {"ok": {"settled": False}}
         if verb == "save":
             Path(question["path"]).write_bytes(b"x" * 1200)
             return {"ok": {}}

@@ -210,9 +210,15 @@ def test_when(change: dict[str, Any], place: tuple[int, str, str], line: str) ->
 def test_epochs_show_times_where_they_are_known() -> None:
     rows = [{"index": 0, "start": 0, "end": 8, "bytes": 1500, "time": 0.25, "checkpoint": False}]
     assert text.epochs(rows, None).splitlines() == [
-        "  epoch  from tick  to  events    began",
-        "  e0             0   8  1.5 kB  0.250 s",
+        "  epoch  from tick  operations  events    began",
+        "  e0             0           8  1.5 kB  0.250 s",
     ]
+
+
+@pytest.mark.parametrize(("tick", "before"), [(0, 0), (256, 25), (511, 49), (512, 50)])
+def test_a_bar_shows_where_one_stands(tick: int, before: int) -> None:
+    shown = text.bar({"moment": f"{tick}:0x401136#2", "ticks": 512})
+    assert shown == "[" + "=" * before + ">" + " " * (50 - before) + f"] {tick} of 512"
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,28 @@ def test_replay_stands_at_the_end(stage: Stage) -> None:
     assert 'tick 11 of 11 (100%), epoch 2 of 3, thread 1 "main", back_stub.c:17\n' in result.out
     assert "$1 = -30\n" in result.out
     assert result.err == ""
-    assert stage.notes("serve")[0]["words"][3:] == [str(stage.place / "x.demo")]
+    assert stage.notes("serve")[0]["words"][3:] == ["--patience", "0.2", str(stage.place / "x.demo")]
+
+
+def test_replay_waits_for_the_end_as_a_command_that_moves(stage: Stage) -> None:
+    commands = ("set gdbrr patience 0.5", "rr-replay x.demo", "print balance")
+    result = stage.gdb(*commands, open=False, env={"STUB_EARLY": "1"})
+    assert stage.asked()[0] == {"verb": "arm", "where": "end"}
+    assert 'tick 11 of 11 (100%), epoch 2 of 3, thread 1 "main", back_stub.c:17\n' in result.out
+    assert "$1 = -30\n" in result.out and "background" not in result.out
+
+
+def test_replay_that_is_interrupted_goes_on_in_the_background(stage: Stage) -> None:
+    environment = {"STUB_EARLY": "1", "STUB_INTERRUPTS": "1"}
+    result = stage.gdb("set gdbrr patience 0", "rr-replay x.demo", open=False, env=environment)
+    assert "SIGINT" in result.out
+    assert "The replay goes on in the background. Try: rr-goto end\n" in result.out
+
+
+def test_replay_from_the_start_waits_for_nothing(stage: Stage) -> None:
+    result = stage.gdb("rr-replay --start x.demo", open=False, env={"STUB_EARLY": "1"})
+    assert stage.notes("serve")[0]["words"][3:] == ["--start", str(stage.place / "x.demo")]
+    assert stage.asked() == [] and "\ntick 0 of 11" in result.out
 
 
 def test_replay_loads_the_program_of_the_demo(stage: Stage) -> None:
@@ -36,7 +57,7 @@ def test_back_to_a_change_tells_values_thread_and_line(stage: Stage) -> None:
     assert 'balance: 20 -> -30 at back_stub.c:7 by thread 2 "worker"\n' in result.out
     assert 'balance: 100 -> 20 at back_stub.c:7 by thread 2 "worker"\n' in result.out
     point = {"kind": "change", "addr": stage.code["balance"], "length": 4}
-    assert stage.asked() == [{"verb": "arm", "points": [point], "count": 1}] * 2
+    assert stage.asked() == [{"verb": "arm", "points": [point], "count": 1, "stay": True}] * 2
     # GDB itself resumed: every front end saw the stop.
     assert [note["text"] for note in stage.notes("packet")].count("bc") == 2
 
@@ -71,7 +92,7 @@ def test_back_to_a_place(stage: Stage) -> None:
     assert 'tick 4 of 11 (36%), epoch 1 of 3, thread 2 "worker", back_stub.c:7\n' in result.out
     assert "No breakpoints" in result.out
     point = {"kind": "exec", "addr": stage.code["withdraw"], "length": 1}
-    assert stage.asked() == [{"verb": "arm", "points": [point], "count": 2}]
+    assert stage.asked() == [{"verb": "arm", "points": [point], "count": 2, "stay": True}]
 
 
 def test_a_place_that_is_not_there(stage: Stage) -> None:
@@ -81,10 +102,11 @@ def test_a_place_that_is_not_there(stage: Stage) -> None:
 def test_epochs(stage: Stage) -> None:
     result = stage.gdb("rr-back", "rr-epochs", "rr-back 2", "rr-when")
     assert (
-        "    epoch  from tick  to  events  checkpoint\n"
-        "    e0             0   4   100 B\n"
-        "    e1             4   8   100 B  *\n"
-        "=>  e2             8  12   100 B\n"
+        "    epoch  from tick  operations  events  checkpoint\n"
+        "    e0             0           4   100 B\n"
+        "    e1             4           4   100 B  *\n"
+        "=>  e2             8           4   100 B\n"
+        "[====================================>              ] 8 of 11\n"
     ) in result.out
     assert last(result).startswith("tick 0 of 11")
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,6 +39,14 @@ int main(int argc, char **argv)
 		clone(child, stack + sizeof stack, CLONE_VM | SIGCHLD, NULL);
 	if (!strcmp(what, "clone-files"))
 		clone(child, stack + sizeof stack, CLONE_FILES | SIGCHLD, NULL);
+	if (!strcmp(what, "traced")) {
+		if (vfork() == 0) {
+			ptrace(PTRACE_TRACEME, 0, NULL, NULL);
+			execl("/bin/true", "true", (char *)NULL);
+			_exit(1);
+		}
+		wait(NULL);
+	}
 	if (!strcmp(what, "map-twice")) {
 		int fd = memfd_create("x", 0);
 		if (ftruncate(fd, 4096))

@@ -11,12 +11,14 @@ static void *work(void *arg)
 {
 	pthread_attr_t attr;
 	void *low;
-	size_t size;
+	size_t size, guard;
 	char deep[8192];
 	memset(deep, (int)(long)arg, sizeof deep);
 	pthread_mutex_lock(&mutex);
 	CHECK(!pthread_getattr_np(pthread_self(), &attr));
 	CHECK(!pthread_attr_getstack(&attr, &low, &size));
+	CHECK(!pthread_attr_getguardsize(&attr, &guard));
+	CHECK(guard == (arg == (void *)3 ? 0 : (long)arg % 4 == 2 ? 65536 : 4096));
 	CHECK((char *)low <= deep && deep + sizeof deep <= (char *)low + size);
 	printf("%ld: %zu bytes, local %p, stack %p\n", (long)arg, size, (void *)&local, (void *)deep);
 	pthread_mutex_unlock(&mutex);

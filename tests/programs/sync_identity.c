@@ -3,6 +3,8 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
+#include <time.h>
 #include <unistd.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -12,11 +14,15 @@ static void *work(void *arg)
 {
 	clockid_t clock;
 	struct timespec used;
+	struct sigevent quiet = {.sigev_notify = SIGEV_NONE};
+	timer_t timer;
 	cpu_set_t cpus;
 	int policy;
 	struct sched_param param;
 	CHECK(!pthread_getcpuclockid(pthread_self(), &clock));
 	CHECK(!clock_gettime(clock, &used));
+	CHECK(!timer_create(clock, &quiet, &timer));
+	CHECK(!timer_delete(timer));
 	CHECK(!pthread_getaffinity_np(pthread_self(), sizeof cpus, &cpus));
 	CHECK(!pthread_getschedparam(pthread_self(), &policy, &param));
 	pthread_mutex_lock(&mutex);

@@ -11,13 +11,32 @@
 
 #include "sync.h"
 
-static sem_t seat;
-static atomic_int word, handled, round_number;
+static sem_t seat, handled;
+static atomic_int word;
+
+// What one thread tells the other goes by operations: in order parallel, that of a program's own atomics is not recorded.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int round_number;
+
+static void set_round(int number)
+{
+	pthread_mutex_lock(&lock);
+	round_number = number;
+	pthread_mutex_unlock(&lock);
+}
+
+static int get_round(void)
+{
+	pthread_mutex_lock(&lock);
+	int number = round_number;
+	pthread_mutex_unlock(&lock);
+	return number;
+}
 
 static void handler(int sig)
 {
 	(void)sig;
-	handled++;
+	sem_post(&handled);
 }
 
 static void *waiter(void *arg)
@@ -28,7 +47,7 @@ static void *waiter(void *arg)
 	far.tv_sec += 1000;
 	for (int i = 0; i < 6; i++) {
 		long ret;
-		round_number = i + 1;
+		set_round(i + 1);
 		if (i < 3)
 			ret = i < 2 ? sem_wait(&seat) : sem_timedwait(&seat, &far);
 		else
@@ -36,7 +55,7 @@ static void *waiter(void *arg)
 		printf("%s\n", ret && errno == EINTR ? "interrupted" : ret ? strerror(errno) : "taken");
 		word = 0;
 	}
-	round_number = 7;
+	set_round(7);
 	return NULL;
 }
 
@@ -45,22 +64,21 @@ int main(void)
 	pthread_t thread;
 	struct sigaction action = {.sa_handler = handler};
 	sem_init(&seat, 0, 0);
+	sem_init(&handled, 0, 0);
 	sigaction(SIGUSR1, &action, NULL);
 	CHECK(pthread_create(&thread, NULL, waiter, NULL) == 0);
 	for (int i = 0; i < 6; i++) {
-		while (round_number != i + 1)
+		while (get_round() != i + 1)
 			nap();
 		action.sa_flags = i % 3 ? SA_RESTART : 0;
 		CHECK(sigaction(SIGUSR1, &action, NULL) == 0);
 		do { // until one comes when it waits
-			int before = handled;
 			nap();
 			pthread_kill(thread, SIGUSR1);
-			while (handled == before)
+			sem_wait(&handled);
+			for (int times = 0; times < 20 && get_round() == i + 1; times++)
 				nap();
-			for (int times = 0; times < 20 && round_number == i + 1; times++)
-				nap();
-		} while (round_number == i + 1 && i % 3 != 1);
+		} while (get_round() == i + 1 && i % 3 != 1);
 		if (i == 1)
 			sem_post(&seat);
 		if (i == 4) {

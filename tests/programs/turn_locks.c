@@ -48,7 +48,9 @@ static void *meet(void *arg)
 		pthread_rwlock_unlock(&shared);
 		if (round % 8 == me % 8) {
 			pthread_rwlock_wrlock(&shared);
+			pthread_mutex_lock(&mutex); // of the line; readers never take it
 			mark((char)(me - 'a' + 'A'));
+			pthread_mutex_unlock(&mutex);
 			pthread_rwlock_unlock(&shared);
 		}
 	}

@@ -137,6 +137,18 @@ def test_another_binary_is_named(tmp_path: Path) -> None:
     assert f"not as recorded   {program} (build-id " in gdbrr("replay", demo).err
 
 
+def test_a_changed_directory_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has no contents that could be noted while recording, but a descriptor that the replay has open."""
+    monkeypatch.chdir(tmp_path)
+    Path("d").mkdir()
+    demo, _ = recorded(tmp_path, "--set", "file=native", "/bin/ls", "-U", "d")
+    assert gdbrr("replay", demo).expect(0).err == ""
+    Path("d/new").touch()
+    found = report(demo)
+    assert found["call"].startswith('getdents64(3 "')
+    assert any("so getdents64 of " in cause["what"] and '/d"' in cause["what"] for cause in found["causes"])
+
+
 def test_a_changed_input_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a short text\n")
     demo, first = recorded(tmp_path, "--set", "file=native", programs.build("honest_lines"), "in.txt", "4")
@@ -145,7 +157,8 @@ def test_a_changed_input_file_is_named(tmp_path: Path) -> None:
     (tmp_path / "in.txt").write_text("a text that is longer\n")
     found = report(demo)
     assert found["problem"] == "a native call returned 22, while recording 13"
-    assert found["call"].startswith("read(3, 0x") and found["program_did"] == "SYS_END of read"
+    named = f'"{tmp_path / "in.txt"}"'
+    assert found["call"].startswith(f"read(3 {named[:20]}") and found["program_did"] == "SYS_END of read"
     assert f"{str(tmp_path / 'in.txt')!r} changed since the recording" in found["causes"][0]["what"]
     assert found["causes"][1]["advice"] == "record with --set file=record"
 

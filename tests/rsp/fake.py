@@ -18,27 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind, Progress, ThreadView
+from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind, Progress, ThreadView, Turn
 
 HERE = Path(__file__).resolve().parent
-NAMES: tuple[str, ...] = (
-    "rax",
-    "rbx",
-    "rcx",
-    "rdx",
-    "rsi",
-    "rdi",
-    "rbp",
-    "rsp",
-    "r8",
-    "r9",
-    "r10",
-    "r11",
-    "r12",
-    "r13",
-    "r14",
-    "r15",
-)
+NAMES = tuple("rax rbx rcx rdx rsi rdi rbp rsp r8 r9 r10 r11 r12 r13 r14 r15".split())
 NAMES += ("rip", "eflags", "fs_base", "gs_base")
 STARTING, RUNNING, STANDING, TRAPPED, ENDED = range(5)
 ORDER = (0, 1, 0, 0, 1, 0, 1, 1, 0, 1)
@@ -169,6 +152,9 @@ class FakeLeaf:
     def ended(self) -> bool:
         return bool(self._process.page.state == ENDED)
 
+    def check(self) -> None:
+        pass
+
     def threads(self) -> Sequence[ThreadView]:
         return self._process.views()
 
@@ -258,7 +244,13 @@ class FakeTimeline:
             return self.moments().index(moment)
         return bisect_left([row[0] for row in self.trace()], moment.tick)
 
-    def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None = None) -> Hit | None:
+    def last_hit(
+        self, points: Sequence[Point], before: Moment, progress: Progress | None = None, *, count: int = 1
+    ) -> Hit | None:
+        hit = self._last_hit(points, before, progress)
+        return hit if hit is None or count == 1 else self.last_hit(points, hit.moment, progress, count=count - 1)
+
+    def _last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None = None) -> Hit | None:
         deadline = time.monotonic() + self.slow_search
         while progress is not None and time.monotonic() < deadline:
             progress("searching", 0.5)
@@ -294,14 +286,29 @@ class FakeTimeline:
             return self.moments()[position - 1]
         return Moment(moment.tick)
 
-    def locate(self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None = None) -> Moment:
+    def locate(self, tick: int, thread: int, regs: dict[str, int], *_: object, **__: object) -> Moment:
         wanted = tuple(regs[name] for name in NAMES[:17])
         for row, moment in zip(self.trace(), self.moments(), strict=True):
             if row[:2] == (tick, thread) and row[3][:17] == wanted:
                 return moment
         raise GdbrrError(f"no moment of thread {thread} in tick {tick} has these registers", hint=f"{regs}")
 
-    started = 1_000_000.0
+    def next_turn(self, tick: int, thread: int) -> Turn | None:
+        mine = [at for at in range(tick, len(ORDER)) if ORDER[at] == thread]
+        other = next((at for at in range(tick, len(ORDER)) if ORDER[at] != thread), None)
+        if other is None:
+            return None
+        return Turn(mine[-1], thread) if mine and mine[-1] < other else Turn(other, ORDER[other])
+
+    def threads_in(self, epoch: Epoch) -> int:
+        return len(set(ORDER[epoch.start : epoch.end]))
+
+    checkpoints = (0,)
+
+    def birth(self, thread: int) -> Moment:
+        return Moment(ORDER.index(thread) if thread else 0)
+
+    started, doubtful = 1_000_000.0, False
 
     def seconds(self, tick: int) -> float:
         return tick * 0.5

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import stat
 import subprocess
 import threading
@@ -14,10 +15,11 @@ from pathlib import Path
 import pytest
 
 from gdbrr.errors import GdbrrError
+from gdbrr.rsp.link import Link, Meter
 from gdbrr.rsp.packet import Framer, frame, from_hex, to_hex
 from gdbrr.rsp.stop import SIGNAL_INT
 from gdbrr.rsp.upstream import Pool, Told, Upstream
-from rsp.conftest import Client, Served, Starter, gdb_words
+from rsp.conftest import Client, Served, Starter, gdb_words, with_token
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
 
@@ -318,3 +320,60 @@ def test_a_killed_server_leaves_no_process_behind(demo: Served) -> None:
     demo.end()
     assert not demo.survivors()
     client.close()
+
+
+def kill_gdbservers(demo: Served) -> None:
+    """As where memory runs out. Its processes go with a gdbserver, so they are waited for, too."""
+    pids = [int(line.split()[0]) for line in with_token(demo.token) if line.endswith(" gdbserver")]
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    while any(Path("/proc", str(pid), "maps").read_text() for pid in pids if Path("/proc", str(pid)).exists()):
+        time.sleep(0.001)
+
+
+def stack(client: Client) -> bytes:
+    """A question about the memory where the stack pointer points."""
+    return b"m%x,8" % int.from_bytes(from_hex(client.ask(b"g"))[56:64], "little")
+
+
+def test_another_leaf_stands_where_a_gdbserver_went_down(demo: Served) -> None:
+    client = Client(demo)
+    assert client.ask(b"?").startswith(b"T00")
+    client.ask(b"bs")
+    memory = stack(client)
+    before = client.ask(b"g"), client.ask(memory)
+    for question in (memory, b"g", b"?", b"qXfer:threads:read::0,1000"):
+        kill_gdbservers(demo)
+        assert client.ask(question)[:1] != b"E"
+        assert (client.ask(b"g"), client.ask(memory)) == before
+    client.close()
+
+
+def test_what_gdb_is_told_where_nobody_knows_where_the_leaf_stood(demo: Served) -> None:
+    """GDB 13.1 goes round and round on an error as the reason of a stop, and fails by itself on a text about memory."""
+    demo.complains = "gdbserver ended unexpectedly"
+    client = Client(demo)
+    client.ask(b"?")
+    client.ask(b"bs")
+    client.ask(b"bs")
+    memory = stack(client)
+    assert client.ask(b"s").startswith(b"T")
+    kill_gdbservers(demo)
+    assert client.ask(memory) == b"E01"
+    assert client.ask(b"g").startswith(b"E.gdbserver ended unexpectedly")
+    assert client.ask(b"?").startswith(b"T00")
+    assert client.ask(memory)[:1] != b"E"
+    client.close()
+
+
+def test_progress_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gdbrr.rsp.link.QUIET_SECONDS", 0.0)
+    monkeypatch.setattr("gdbrr.rsp.link.EVERY_SECONDS", 0.0)
+    ours, gdbs = socket.socketpair()
+    with ours, gdbs:
+        meter = Meter(Link(ours.fileno(), ours.fileno()))
+        for fraction in (0.0, 0.001, 0.0, 0.5, 0.5):
+            meter("searching", fraction)
+        ours.shutdown(socket.SHUT_WR)
+        said = b"".join(iter(lambda: gdbs.recv(4096), b""))
+    assert said == frame(b"O" + to_hex("gdbrr: searching 0%\n")) + frame(b"O" + to_hex("gdbrr: searching 50%\n"))

@@ -91,6 +91,27 @@ def test_program_sees_what_it_sees_without_the_engine(name: str, patch: str, tmp
         assert replayed(demo).expect(0).out == first.out
 
 
+@patched_and_trapped
+def test_small_transfers_are_what_they_are_without_the_engine(patch: str, tmp_path: Path) -> None:
+    """INVARIANT(begun-is-ended): lengths, errors, and signals around reads and writes that take the short way."""
+    program, demo = programs.build("calls_quick"), tmp_path / "a.demo"
+    first = recorded(program, demo, ["fixed"], patch=patch)
+    assert first.out == run(program, "fixed").expect(0).out
+    assert first.out.count("signals 0") > 15 and "interrupted: -1, Interrupted system call, signals 14" in first.out
+    assert replayed(demo).expect(0).out == first.out
+
+
+@patched_and_trapped
+def test_signals_among_small_transfers_come_where_they_came(patch: str, tmp_path: Path) -> None:
+    program, demo = programs.build("calls_quick"), tmp_path / "a.demo"
+    first = recorded(program, demo, ["random"], patch=patch)
+    assert len(signals_of(demo)) >= 200
+    for _ in range(2):
+        assert replayed(demo).expect(0).out == first.out
+    # The control: it does differ from run to run.
+    assert len({run(program, "random").expect(0).out for _ in range(3)}) > 1
+
+
 def test_no_handler_runs_where_a_condition_is_signalled(tmp_path: Path) -> None:
     """INVARIANT(within-has-more): pthread_cond_signal may wait behind its only event."""
     demo = tmp_path / "a.demo"

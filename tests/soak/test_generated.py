@@ -19,7 +19,8 @@ ORDERS = ("parallel", "serial", "random", "pct")
 PROGRAMS, REPLAYS = int(os.environ.get("GDBRR_SOAK_PROGRAMS", "20")), 3
 DIGEST = "--digest=8"
 """Taken while there is one thread: in the beginning, and again at the end. Not in order parallel: what the
-library does while it waits for a lock of its own stays below the stack pointer, and whether it waits is not seen."""
+library does while it waits for a lock of its own stays below the stack pointer, and whether it waits is not seen. In
+order serial with every other program: without digests, mutexes that nobody else wants are only counted."""
 
 pytestmark = pytest.mark.limit(300)
 
@@ -34,7 +35,8 @@ def build(seed: int, order: str, place: Path) -> Path:
 def test_replays_as_recorded(seed: int, tmp_path: Path) -> None:
     for order in ORDERS:
         demo = tmp_path / f"{order}.demo"
-        options = (DIGEST, "--seed", str(seed)) if order != "parallel" else ()
+        digest = order != "parallel" and not (order == "serial" and seed % 2)
+        options = (*([DIGEST] if digest else []), *(["--seed", str(seed)] if order != "parallel" else []))
         first = gdbrr("record", "--order", order, *options, "-o", demo, "--", build(seed, order, tmp_path)).expect(0)
         for _ in range(REPLAYS):
             assert gdbrr("replay", demo).expect(0).out == first.out

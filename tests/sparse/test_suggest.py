@@ -23,8 +23,8 @@ from gdbrr.launch import engine, record
 from gdbrr.sparse import candidates, suggest, trial, written
 from gdbrr.sparse.payload import Call, Span
 from gdbrr.sparse.tour import Thing
-from harness import programs
-from harness.run import Result, gdbrr
+from harness import ROOT, programs
+from harness.run import Result, gdbrr, run
 
 INTERRUPTED = 128 + signal.SIGINT
 
@@ -81,6 +81,41 @@ def test_a_file_that_the_next_run_changes_stays_recorded(tmp_path: Path) -> None
     assert "classes.file" not in values
 
 
+def test_what_it_reads_from_its_input(tmp_path: Path) -> None:
+    """It stays recorded: a replay has another standard input, or none."""
+    words, out = tmp_path / "words", tmp_path / "found.toml"
+    words.write_text("".join(f"{at * 7919 % 5003}\n" for at in range(5000)))
+    result = gdbrr("suggest", "--input", words, "-o", out, "--", "/usr/bin/sort", "-n").expect(0)
+    assert "standard input" in result.out and f"/usr/bin/sort -n <{words}\n" in result.out
+    record = [sys.executable, "-m", "gdbrr", "record", "-p", out, "-o", tmp_path / "x.demo", "/usr/bin/sort", "-n"]
+    first = run(*record, stdin=words.read_bytes(), env={"PYTHONPATH": str(ROOT)}).expect(0)
+    assert gdbrr("replay", tmp_path / "x.demo").expect(0).out == first.out
+    assert "none cannot be read" in gdbrr("suggest", "--input", "none", "/bin/true", cwd=tmp_path).expect(1).err
+
+
+def test_who_serves_is_asked_and_then_ended(tmp_path: Path) -> None:
+    (tmp_path / "input").write_bytes(bytes(at * 7 % 251 for at in range(60_000)))
+    program, out = programs.build("serves"), tmp_path / "found.toml"
+    client = f"{program} s ask input && {program} s ask input"
+    server = ("-o", out, "--", program, "s")
+    result = gdbrr("suggest", "--client", client, "--stop", "int", *server, cwd=tmp_path).expect(0)
+    assert values_of(out) == {"classes.file": "native"}
+    assert "differs from run to run" not in result.out, "each run has answered both"
+    for words, why in (
+        (("--client", "exit 3", "--limit", "2"), ", and the program did not end within 2 s: exit 3"),
+        (("--client", "sleep 600", "--limit", "2"), "the client has not ended, and the program did not end"),
+        (("--stop", "INT"), "there is none"),
+        (("--client", client, "--stop", "WHAT"), "--stop WHAT is no signal"),
+    ):
+        assert why in gdbrr("suggest", *words, "-o", "other.toml", "--", program, "s", cwd=tmp_path).err
+    assert not list(Path("/proc").glob("[0-9]*/cwd/found.toml")), "a client or a server is left"
+
+
+def test_control_who_ends_before_it_was_asked_says_nothing(tmp_path: Path) -> None:
+    done = gdbrr("suggest", "--client", "exit 1", "-o", "x.toml", "--", "/bin/sleep", "1.3", cwd=tmp_path).expect(1)
+    assert ", and the program ended with status 0: exit 1" in done.err
+
+
 def test_runs_that_end_differently_are_told(tmp_path: Path) -> None:
     (tmp_path / "count").write_text("")
     script = "read line < count; n=$(wc -c < count); printf x >> count; exit $((n % 2))"
@@ -132,7 +167,7 @@ class World:
         self.search = suggest.Search(request, tmp_path, lambda text: None)
         self.tried: list[dict[str, object]] = []
 
-    def attempt(self, _request: object, profile: profiles.Profile, _demo: Path, _limit: float) -> trial.Verdict:
+    def attempt(self, _request: object, profile: profiles.Profile, *_how: object) -> trial.Verdict:
         left_out = {key: value.value for key, value in profile.values.items() if value.origin == "suggest"}
         self.tried.append(left_out)
         good = not [key for key in self.needed if left_out.get(key, "record") != "record"]
@@ -152,7 +187,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[Call]:
     found = [Call(at, 0, Thing(*row[:3]), 0, row[3], (Span(1, 0, 1),)) for at, row in enumerate(rows)]
     monkeypatch.setattr(suggest.payload, "calls", lambda demo, arguments: iter(found))
     monkeypatch.setattr(suggest.tour, "look", lambda demo, trust: {})
-    monkeypatch.setattr(trial, "native", lambda argv, limit: trial.Run(0, b"", 1.0, 1.0))
+    monkeypatch.setattr(trial, "native", lambda argv, limit, company: trial.Run(0, b"", 1.0, 1.0))
     monkeypatch.setattr(trial, "replay", lambda path, run: "")
     return found
 

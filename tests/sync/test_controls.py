@@ -80,6 +80,7 @@ def test_control_other_results_give_another_output(name: str, change: Change, tm
         ("sync_detach", dropped(lib.GR_OP_DETACH)),
         ("sync_robust", flipped(lib.GR_OP_MUTEX_LOCK, {130: 0})),
         ("sync_cancel_wait", dropped(lib.GR_OP_CANCELED)),
+        ("sync_cancel_compute", dropped(lib.GR_OP_CANCELED)),
         ("sync_cancel_test", dropped(lib.GR_OP_CANCEL)),
         ("sync_main_leaves", dropped(lib.GR_OP_LAST)),
     ],

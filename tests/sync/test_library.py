@@ -25,15 +25,17 @@ from replay.alter import alter
 
 from .conftest import build, record, replay
 
-PROGRAMS = ("libc_random", "libc_stream", "libc_output", "libc_directory", "libc_lists", "libc_loader")
+PROGRAMS = ("libc_random", "libc_stream", "libc_output", "libc_directory", "libc_lists", "libc_loader", "libc_putc")
 RECORDINGS, REPLAYS = 3, 2
 
 pytestmark = pytest.mark.limit(300)
 
 
 def locks(demo: Path) -> int:
+    """Those with an event of their own, and what was counted: these programs use nothing else that is."""
+    kinds = (lib.GR_OP_LIBRARY_LOCK, lib.GR_OP_RUN)
     with Demo.open(demo) as source:
-        return sum(event.kind == lib.GR_OP_LIBRARY_LOCK for event in source.events())
+        return sum(event.kind in kinds for event in source.events())
 
 
 # ---------------------------------------------------------------- the order
@@ -46,6 +48,13 @@ def test_replays_as_recorded(name: str, order: str, tmp_path: Path) -> None:
         assert locks(demo) > 50
         for _ in range(REPLAYS):
             assert replay(demo).expect(0).out == first.out
+
+
+def test_single_characters_are_not_lost(tmp_path: Path) -> None:
+    """The library locks streams for them only when it knows of a second thread."""
+    for number in range(3):
+        out = record(build("libc_putc"), tmp_path / f"{number}.demo").expect(0).out
+        assert out.startswith("20000 characters\n")
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -68,7 +77,7 @@ def test_control_another_value_is_reported(tmp_path: Path) -> None:
         return ops
 
     demo = tmp_path / "x.demo"
-    record(build("libc_random"), demo).expect(0)
+    record(build("libc_random"), demo, options=("--order-log", "clock")).expect(0)
     result = replay(alter(demo, tmp_path / "altered.demo", change))
     assert result.status == EXIT_DESYNC
     assert "a lock of the C library holds" in result.err

@@ -43,7 +43,10 @@ def kinds(demo: Path) -> dict[int, int]:
 
 
 @pytest.mark.parametrize("how", ORDER_LOGS)
-@pytest.mark.parametrize(("name", "least"), [("sync_edges", 40_000), ("sync_cells", 15_000)])
+@pytest.mark.parametrize(
+    ("name", "least"),
+    [("sync_edges", 40_000), ("sync_cells", 15_000), ("libc_random", 20_000), ("sync_once_again", 15_000)],
+)
 def test_every_way_replays(name: str, least: int, how: str, tmp_path: Path) -> None:
     demo, out = recorded(tmp_path, how, name)
     for _ in range(2):
@@ -109,7 +112,7 @@ def dropped(ops: list[Op]) -> list[Op]:
 
 
 @pytest.mark.parametrize("change", [one_less, one_more, other_hash, dropped])
-@pytest.mark.parametrize("name", ["sync_edges", "sync_cells"])
+@pytest.mark.parametrize("name", ["sync_edges", "sync_cells", "libc_random", "sync_once_again"])
 def test_control_another_run_is_reported(name: str, change: Change, tmp_path: Path) -> None:
     demo, _ = recorded(tmp_path, "transitive", name)
     result = replay(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
@@ -126,7 +129,7 @@ def threads_in_a_row(ops: list[Op]) -> list[Op]:
     return [*ops[:first], *inside, *ops[last + 1 :]]
 
 
-@pytest.mark.parametrize("name", ["sync_edges", "sync_cells"])
+@pytest.mark.parametrize("name", ["sync_edges", "sync_cells", "libc_random", "sync_once_again"])
 def test_control_without_its_edges_another_order_shows(name: str, tmp_path: Path) -> None:
     for number in range(5):
         place = tmp_path / str(number)

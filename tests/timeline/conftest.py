@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -69,6 +70,20 @@ def timeline(moments_demo: Path) -> Iterator[DemoTimeline]:
 def children() -> list[str]:
     """Processes of this one that are not yet reaped; a timeline leaves none."""
     return Path(f"/proc/self/task/{os.getpid()}/children").read_text().split()
+
+
+def is_gone(pid: int) -> bool:
+    """Whether the process, which may be another's child, has ended or does so now."""
+    try:
+        watched = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        poll = select.poll()
+        poll.register(watched, select.POLLIN)
+        return bool(poll.poll(30_000))
+    finally:
+        os.close(watched)
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from gdbrr.ctl import threads
 from gdbrr.demo.reader import Demo
 from gdbrr.launch import replay as replays
 from gdbrr.timeline.model import Moment
+from gdbrr.timeline.step.code import LONGEST, decoded
 from gdbrr.timeline.worker import Worker
 
 CONT, SETOPTIONS, SEIZE, INTERRUPT, GETSIGINFO, PEEKUSER, DETACH = 7, 0x4200, 0x4206, 0x4207, 0x4202, 3, 17
@@ -29,6 +30,7 @@ TRACE_CLONE = 8
 RIP = 16 * 8
 WALL = 0x40000000
 TRAP_TRACE = 2
+STRAIGHT = (lib.GR_INSN_PLAIN, lib.GR_INSN_MEMORY, lib.GR_INSN_RIP)
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.restype = ctypes.c_long
@@ -105,6 +107,11 @@ class Oracle:
             last = 0
             worker.begin(tick + 1)
             for pc, values in self._traps():
+                for first in self._untrapped(pc) if not counts else ():
+                    assert values == segment.before
+                    counts[first] = 1
+                    segment.moments.append(Moment(tick, first, 1))
+                    segment.values.append(values)
                 if pc == last and self._is_repeated(pc):
                     continue
                 last = pc
@@ -112,6 +119,20 @@ class Oracle:
                 segment.moments.append(Moment(tick, pc, counts[pc]))
                 segment.values.append(values)
             segment.after = self._values()
+
+    def _untrapped(self, pc: int) -> list[int]:
+        """The first instruction of a segment that the kernel led to from a handler, with the trap flag set.
+
+        Its trap comes behind it, at PC. Only the engine knows which one that is; that it leads to PC is seen in its
+        bytes.
+        """
+        pcs, _ = self._worker.control.trace(self._worker.slot)
+        if pcs[:1] in ([], [pc]):
+            return []
+        with open(f"/proc/{self._worker.pid}/mem", "rb", buffering=0) as memory:
+            insn = decoded(os.pread(memory.fileno(), LONGEST, pcs[0]))
+        assert insn and (pcs[0] + insn.length == pc or insn.kind not in STRAIGHT), hex(pcs[0])
+        return pcs[:1]
 
     def _values(self) -> tuple[int, ...]:
         with open(f"/proc/{self._worker.pid}/mem", "rb", buffering=0) as memory:

@@ -10,10 +10,12 @@ import pytest
 
 import gdbrr
 from gdbrr.errors import GdbrrError
+from gdbrr.rsp.process.history import Changes, changes
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.hits import Pass, groups_of
-from gdbrr.timeline.model import Moment, Point, PointKind
+from gdbrr.timeline.model import Interrupted, Moment, Point, PointKind
 from gdbrr.timeline.search import leads_on
+from gdbrr.timeline.step.code import always_stores
 from gdbrr.timeline.timeline import DemoTimeline
 from gdbrr.timeline.worker import Checkpoint
 from harness import ROOT
@@ -77,6 +79,31 @@ def test_no_hit_is_lost_though_there_are_more_than_a_log_holds(opened: DemoTimel
     )
 
 
+def test_a_list_of_changes_is_that_of_single_searches(opened: DemoTimeline, value: Point) -> None:
+    """As rr-history asks for them: newest first, some at a time, and cut short now and then."""
+
+    def quietly(what: str, fraction: float) -> None:
+        pass
+
+    def interrupted(what: str, fraction: float) -> None:
+        raise Interrupted("interrupted")
+
+    listed, before, rows = Changes(opened, value, opened.end), opened.end, []
+    with pytest.raises(Interrupted):
+        listed.rows(before, 7, interrupted)
+    while not rows or "moment" in rows[-1]:
+        assert listed.know(opened, value, before)
+        rows += listed.rows(before, 500, quietly)
+        before = Moment.parse(rows[-1].get("moment", "0"))
+    assert rows.pop() == {"begin": True, "born": False}
+    assert [int.from_bytes(bytes.fromhex(row["old"]), "little") for row in rows] == [0, *VALUES[:-1]][::-1]
+    for at in (0, 20, 39, 40, 41, 42, 1500, len(rows) - 1):
+        before = Moment.parse(rows[at - 1]["moment"]) if at else opened.end
+        assert changes(opened, [value], before, quietly) == rows[at]
+        assert listed.rows(before, 1, quietly) == [rows[at]]
+    assert not listed.know(opened, value, Moment(1))
+
+
 def test_moments_of_a_history_are_those_of_single_searches(opened: DemoTimeline, value: Point) -> None:
     hits = opened.all_hits([value])
     for number in (1, 2, 41, 42, 3041):
@@ -122,6 +149,37 @@ def test_what_may_stand_in_front_of_an_instruction() -> None:
     assert not leads_on(code, -4) and not leads_on(code, -8)
     assert not leads_on(b"\x90" * 13 + back + end, -2)  # a jump leads elsewhere
     assert leads_on(b"\x90" * 14 + b"\x06" + end, -1)  # unknown to the decoder
+
+
+def test_a_variable_that_is_stored_to_by_its_address_needs_no_second_run(
+    opened: DemoTimeline, value: Point, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[int] = []
+    begin = Pass.__init__
+
+    def counted(self: Pass, *arguments: object, **more: object) -> None:
+        runs.append(1)
+        begin(self, *arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Pass, "__init__", counted)
+    plain = opened.all_hits([value], exact=False)
+    once = len(runs)
+    exact = opened.all_hits([value])
+    assert len(runs) == 2 * once and len(plain) == len(exact)
+    with monkeypatch.context() as patch:
+        patch.setattr("gdbrr.timeline.history.always_stores", lambda code: False)
+        assert opened.all_hits([value]) == exact and len(runs) > 3 * once
+
+
+def test_which_instructions_store_to_one_address_each_time() -> None:
+    stores = (
+        "c7050000000001000000 83050000000001 890500000000 48890500000000 f30f110500000000 660f7f0500000000 870500000000"
+    )
+    stores += " f71500000000 f0830500000000ff 0f940500000000 660fd60500000000 c605000000000a f0480fc10500000000"
+    others = "833d0000000001 8b0500000000 f00fb10500000000 0f100500000000 d32500000000 8945fc ff1500000000 ff2500000000"
+    others += " ff3500000000 f70500000000ffffffff a4 f3aa c3 0f 89"
+    assert [code for code in stores.split() if not always_stores(bytes.fromhex(code))] == []
+    assert [code for code in others.split() if always_stores(bytes.fromhex(code))] == []
 
 
 def test_without_exact_the_moment_is_the_operation(opened: DemoTimeline, value: Point) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import signal
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from gdbrr.timeline.worker import Process
 from harness import ROOT, programs
 from replay.alter import alter
 
-from .conftest import Program, chain, children, recorded, word
+from .conftest import Program, chain, children, is_gone, recorded, word
 
 FEW_MEGABYTES = ("--set", "limits.checkpoint_memory=4M")
 
@@ -88,8 +87,35 @@ def test_a_checkpoint_that_was_killed_is_made_again(timeline: DemoTimeline, coun
         timeline.seek(Moment(1))
 
 
+def test_a_place_that_was_visited_is_near(
+    moments_program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: Point
+) -> None:
+    """INVARIANT(again-is-near), and INVARIANT(copies-go-first) for these copies, too."""
+    monkeypatch.setattr("gdbrr.timeline.checkpoints._COSTLY", 0)
+    monkeypatch.setattr("gdbrr.timeline.checkpoints._FEW", 64)
+    demo = recorded(moments_program.path, tmp_path)
+    with open_demo(demo) as timeline:
+        tick = timeline.end.tick - 3
+        expected = timeline.last_hit([counter], Moment(tick))
+    with open_demo(demo) as timeline:
+        assert len(timeline.epochs) == 1
+        checkpoints = timeline._checkpoints
+        timeline.seek(Moment(tick)).drop()
+        assert checkpoints.nearest(tick).tick == tick
+        assert 0 < tick - checkpoints.nearest(tick - 1).tick <= tick // 64
+        assert timeline.last_hit([counter], Moment(tick)) == expected
+        os.kill(checkpoints.nearest(tick).pid, signal.SIGKILL)
+        leaf = timeline.seek(Moment(tick))
+        assert leaf.tick == tick
+        leaf.drop()
+        for other in range(20, tick, tick // 30):
+            timeline.seek(Moment(other)).drop()
+        assert timeline.checkpoints == [0] and len(list(checkpoints._near)) <= 12
+    assert not children()
+
+
 def test_where_no_more_processes_are_allowed_checkpoints_go(
-    timeline: DemoTimeline, counter: Point, monkeypatch: pytest.MonkeyPatch
+    moments_demo: Path, counter: Point, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     copy, allowed = Process._copy, 8
 
@@ -99,15 +125,16 @@ def test_where_no_more_processes_are_allowed_checkpoints_go(
         return copy(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Process, "_copy", limited)
-    leaf = timeline.seek(timeline.end)
-    assert word(leaf, counter.addr) == 340
-    hits = chain(timeline, counter, 42)
-    assert [hit.new for hit in hits] == list(range(340, 298, -1))
-    assert len(timeline.checkpoints) < allowed < len(timeline.epochs)
-    others = [timeline.seek(Moment(3)) for _ in range(allowed - len(children()))]
-    with pytest.raises(GdbrrError, match="another process"):
-        for _ in range(allowed):
-            others.append(timeline.seek(Moment(3)))
+    with open_demo(moments_demo) as timeline:
+        leaf = timeline.seek(timeline.end)
+        assert word(leaf, counter.addr) == 340
+        hits = chain(timeline, counter, 42)
+        assert [hit.new for hit in hits] == list(range(340, 298, -1))
+        assert len(timeline.checkpoints) < allowed < len(timeline.epochs)
+        others = [timeline.seek(Moment(3)) for _ in range(allowed - len(children()))]
+        with pytest.raises(GdbrrError, match="another process"):
+            for _ in range(allowed):
+                others.append(timeline.seek(Moment(3)))
 
 
 @pytest.fixture
@@ -162,14 +189,7 @@ os.kill(os.getpid(), 9)
     pids = done.stdout.split()
     assert len(pids) > 4
     for pid in map(int, pids):
-        try:
-            watched = os.pidfd_open(pid)
-        except ProcessLookupError:
-            continue
-        poll = select.poll()
-        poll.register(watched, select.POLLIN)
-        assert poll.poll(30_000)
-        os.close(watched)
+        assert is_gone(pid)
 
 
 def test_desynchronised_replay_says_where(moments_program: Program, tmp_path: Path) -> None:

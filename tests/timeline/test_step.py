@@ -67,6 +67,20 @@ def test_through_a_segment_that_is_too_long_for_a_trace(flags: tuple[str, ...], 
         assert order == [seen[5], seen[2], seen[0]]
 
 
+def test_the_beginning_of_a_long_segment_is_traced_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is in front of its first instruction is the operation, and nothing that proves instructions is asked."""
+    path = tmp_path / "x.demo"
+    gdbrr("record", "--set", "trace_limit=20000", "-o", path, "--", programs.build("long_segment")).expect(0)
+    with open_demo(path) as timeline:
+        monkeypatch.setattr("gdbrr.timeline.step.back.StepBack.before", lambda *_: pytest.fail("asked"))
+        segments = timeline._segments
+        tick = next(tick for tick in range(timeline.end.tick) if not segments.short_trace(tick, None, None))
+        beginning = segments._beginnings[tick]
+        assert len(beginning.pcs) == 20000
+        for place in (0, 1, 2, 500, 1999):
+            assert timeline.previous(beginning.moment(place)) == beginning.moment(place - 1)
+
+
 def test_what_an_instruction_leads_to() -> None:
     memory = {0x2000: (0x4242).to_bytes(8, "little"), 0x3008: (0x5151).to_bytes(8, "little")}
 

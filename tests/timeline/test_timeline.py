@@ -185,13 +185,17 @@ def stop(what: str, fraction: float) -> None:
     raise Interrupted("stopped")
 
 
-def test_search_can_be_interrupted_and_goes_on_afterwards(timeline: DemoTimeline, counter: Point) -> None:
+def test_search_can_be_interrupted_and_goes_on_afterwards(
+    timeline: DemoTimeline, counter: Point, symbols: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("gdbrr.ctl.control._PATIENCE", 0.0)
     timeline.seek(timeline.end).drop()
     alive = len(children())
+    first = Point(PointKind.EXEC, symbols["main"], 1)  # all epochs are run to find it
     for _ in range(20):
         with pytest.raises(Interrupted):
             for _ in range(1000):  # it may be done before it first reports
-                timeline.last_hit([counter], Moment(timeline.end.tick), stop)
+                timeline.last_hit([first], Moment(timeline.end.tick), stop)
         assert len(children()) == alive
     assert timeline.last_hit([counter], timeline.end)
 

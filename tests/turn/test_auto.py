@@ -58,6 +58,27 @@ def test_libraries_count(tmp_path: Path) -> None:
     )
 
 
+def test_a_link_to_a_program_and_libraries_beside_it(tmp_path: Path) -> None:
+    """As `java`, whose own library makes the threads and loads the machine that it is."""
+    folder = tmp_path / "real"
+    folder.mkdir()
+    source, main = tmp_path / "own.c", tmp_path / "main.c"
+    thread = "#include <pthread.h>\nint own(void) { pthread_t t; return pthread_create(&t, 0, 0, 0); }\n"
+    source.write_text(thread)
+    main.write_text("int own(void);\nint main(void) { return own(); }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-pthread", "-o", folder / "libown.so", source], check=True)
+    beside = ["-Wl,-rpath,$ORIGIN", "-L", folder, "-lown"]
+    subprocess.run(["gcc", "-o", folder / "main", main, *beside], check=True)
+    link = tmp_path / "main"
+    link.symlink_to(folder / "main")
+    plain = guess.Guess("parallel", "the program and its library have no atomic instructions")
+    assert guess.order_for(str(link), os.environ) == plain
+    source.write_text(f"#include <dlfcn.h>\n{thread}void *more(void) {{ return dlopen(0, RTLD_NOW); }}\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-pthread", "-o", folder / "libown.so", source], check=True)
+    more = "libown.so loads more code while it runs, which nobody has looked at"
+    assert guess.order_for(str(link), os.environ) == guess.Guess("serial", more)
+
+
 def test_what_an_interpreter_has_counts_for_its_scripts(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(f"#!{programs.build('auto_atomics')}\n")
@@ -66,7 +87,7 @@ def test_what_an_interpreter_has_counts_for_its_scripts(tmp_path: Path) -> None:
 
 def test_the_bytes_of_an_instruction_inside_of_another_do_not_count(tmp_path: Path) -> None:
     source, library = tmp_path / "hidden.c", tmp_path / "hidden.so"
-    source.write_text("long hidden(void) { return 0x1787b10ff011b10f; }\nconst char *uses = \"pthread_create\";\n")
+    source.write_text('long hidden(void) { return 0x1787b10ff011b10f; }\nconst char *uses = "pthread_create";\n')
     subprocess.run(["gcc", "-O1", "-shared", "-fPIC", "-o", library, source], check=True)
     assert guess.order_for(str(library), os.environ).order == "parallel"
 
@@ -101,3 +122,20 @@ def test_control_a_choice_has_no_reason_and_no_mark(tmp_path: Path) -> None:
     assert info(demo) == ("serial", None, False)
     with Demo.open(demo) as source:
         assert source.manifest["order"] == "serial"
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "told"),
+    [
+        ("auto_atomics", (), True),
+        ("turn_locks", (), False),
+        ("auto_atomics", ("--order", "parallel"), False),
+        ("auto_atomics", ("--order", "auto"), False),
+    ],
+)
+def test_who_chose_nothing_is_told_what_is_not_recorded(
+    name: str, options: tuple[str, ...], told: bool, tmp_path: Path
+) -> None:
+    result = gdbrr("record", *options, "-o", tmp_path / "x.demo", "--", programs.build(name)).expect(0)
+    text = f"gdbrr: {name} has an atomic instruction of its own, whose order is not in the demo"
+    assert (text in result.err) is told

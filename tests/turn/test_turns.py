@@ -6,11 +6,13 @@ Owns: the rows of docs/determinism.md that name it.
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 
 import pytest
 
+from gdbrr.abi import lib
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC
 from harness import programs
@@ -28,6 +30,15 @@ SIGNALS = (
     "signal_chld",
     "signal_longjmp",
     "signal_lost",
+)
+WAITERS = (
+    "sync_queue",
+    "sync_cond_limit",
+    "sync_cancel_wait",
+    "sync_robust",
+    "sync_churn",
+    "sync_crowd",
+    "sync_cxx_atomic",
 )
 NOTE = "went on beside the next"
 
@@ -66,6 +77,19 @@ def test_what_follows_a_gift_stands_where_it_stood(order: str, tmp_path: Path) -
     for _ in range(3):
         first = record("turn_behind", demo, order).expect(0)
         assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+def test_races_between_operations_that_are_only_counted(tmp_path: Path) -> None:
+    """INVARIANT(runs-in-turns): a run begins behind all that others did before its thread was given the turn."""
+    for number in range(3):
+        demo = tmp_path / f"{number}.demo"
+        first = record("turn_counted", demo, "serial").expect(0)
+        with Demo.open(demo) as source:
+            counted = [event.thread for event in source.events() if event.kind == lib.GR_OP_RUN]
+        assert len(counted) > 200_000
+        assert sum(one != other for one, other in itertools.pairwise(counted)) > 100
+        for _ in range(2):
+            assert gdbrr("replay", demo).expect(0).out == first.out
 
 
 def test_control_recorded_in_parallel_they_do_not(tmp_path: Path) -> None:
@@ -158,7 +182,7 @@ def test_a_full_log_lets_everybody_go(order: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("order", ORDERS)
 def test_every_library_object(order: str, tmp_path: Path) -> None:
     """Programs of tests/sync, each with another way to wait: for time, for a thread, for one that never comes."""
-    for name in ("sync_queue", "sync_cond_limit", "sync_cancel_wait", "sync_robust", "sync_churn", "sync_cxx_atomic"):
+    for name in WAITERS:
         demo = tmp_path / f"{name}.demo"
         first = record(name, demo, order).expect(0)
         assert NOTE not in first.err

@@ -171,3 +171,10 @@ def test_a_part_that_breaks_costs_only_itself(parts: str, status: int, tmp_path:
     assert set(figures["failed"]) == set(parts.split()) & {"bad", "worse"}
     assert ("it printed this" in done.err) == ("bad" in parts)
     assert ("broken off" in done.out) == ("stopped" in parts)
+
+
+def test_a_page_shows_figures_as_they_are_read() -> None:
+    assert page.figures("116 (113-118), 1.01x") == "116, 1.01x<small>113-118</small>"
+    assert page.figures("4.62, <b>") == "4.62, &lt;b&gt;"
+    assert page.sentence("recording `true` <") == "recording <code>true</code> &lt;"
+    assert 'class="missed"' in page.sentence("not reached: see") and "missed" not in page.sentence("reached")

@@ -116,6 +116,17 @@ def test_what_contradicts_itself_is_refused(rows: list[dict[str, Any]], changes:
 
 
 @pytest.mark.parametrize(
+    "path",
+    ["libgdbrr.so", "/x.so", "/a b/libgdbrr.so", "/a:/b/libgdbrr.so", "/$LIB/libgdbrr.so", "/../libgdbrr.so",
+     "//a/libgdbrr.so", "/bin/p/libgdbrr.so"],
+)  # fmt: skip
+def test_a_name_of_the_engine_that_the_loader_would_not_take_as_it_stands(path: str, tmp_path: Path) -> None:
+    told = {"files": GOOD_ROWS, "loader": [], "program": 0, "engine": 1, "argv": ["p"]}
+    text = serialise(manifest(carried=told, engine={"path": path}))
+    refused(Demo.open(small_demo(tmp_path / "x.demo", *GOOD_PIECES, text=text)), "contradicts itself")
+
+
+@pytest.mark.parametrize(
     "pieces",
     [
         (),

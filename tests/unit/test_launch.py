@@ -256,6 +256,17 @@ def test_setuid_program_is_refused_by_name(place: Place, tmp_path: Path) -> None
     assert "is a setuid or setgid program" in _refused(place, program).message
 
 
+@pytest.mark.parametrize("bits", [0o4755, 0o2755])
+def test_setuid_program_of_ones_own_is_refused_too(bits: int, place: Place, tmp_path: Path) -> None:
+    """It gets no other rights, but the kernel switches the randomisation of its addresses on again."""
+    program = tmp_path / "own"
+    shutil.copy("/bin/true", program)
+    program.chmod(bits)
+    if program.stat().st_mode & 0o7777 != bits:
+        pytest.skip("the file system keeps no such bits")
+    assert "is a setuid or setgid program" in _refused(place, program).message
+
+
 def test_program_is_found_like_a_shell_finds_it(tmp_path: Path, script: Path) -> None:
     env = {"PATH": f"/nonexistent:{tmp_path}"}
     assert spawn.find_program("script", env, "/") == (str(script), str(script))

@@ -287,7 +287,7 @@ def test_demo_of_somebody_else_needs_trust(two_threads: Path, tmp_path: Path) ->
     gdbrr("replay", "--trust", foreign).expect(7)
 
 
-def test_library_path_of_a_demo_is_not_honoured_and_the_report_says_so(tmp_path: Path) -> None:
+def test_a_library_that_is_not_found_is_no_recording_and_no_replay(tmp_path: Path) -> None:
     directory = tmp_path / "lib"
     directory.mkdir()
     (tmp_path / "f.c").write_text("int f(void) { return 5; }\n")
@@ -298,8 +298,10 @@ def test_library_path_of_a_demo_is_not_honoured_and_the_report_says_so(tmp_path:
     assert "before the engine started, so nothing was recorded" in alone.err
     assert not list(tmp_path.glob("*.demo*"))
     gdbrr("record", "-o", "x.demo", "./uses_f", cwd=tmp_path, env={"LD_LIBRARY_PATH": str(directory)}).expect(5)
-    done = gdbrr("replay", "x.demo", cwd=tmp_path).expect(125)
-    assert "LD_LIBRARY_PATH, set while recording, is not honoured from a demo" in done.err
+    gdbrr("replay", "x.demo", cwd=tmp_path).expect(5)
+    elsewhere = _edited(tmp_path, tmp_path / "x.demo", env=[f"LD_ORIGIN_PATH={directory}"])
+    done = gdbrr("replay", elsewhere, cwd=tmp_path).expect(125)
+    assert "LD_ORIGIN_PATH, set while recording, is not honoured from a demo" in done.err
     assert "look closer       ldd " in done.err
 
 
@@ -315,4 +317,8 @@ def test_loader_variables_of_a_demo_are_not_honoured(two_threads: Path, tmp_path
     gdbrr("replay", changed)
     assert not list(tmp_path.glob("debug*"))
     preload = _edited(tmp_path, tmp_path / "x.demo", env=[*before, "LD_PRELOAD=/tmp/evil.so"])
-    assert "recording was made with LD_PRELOAD" in gdbrr("replay", preload).expect(1).err
+    assert "/tmp/evil.so, which LD_PRELOAD of the demo names, is none of" in gdbrr("replay", preload).expect(1).err
+    audit = _edited(tmp_path, tmp_path / "x.demo", env=[*before, "LD_AUDIT=/tmp/evil.so"])
+    assert "recording was made with LD_AUDIT" in gdbrr("replay", audit).expect(1).err
+    refused = gdbrr("record", two_threads, cwd=tmp_path, env={"LD_AUDIT": "/tmp/no-such.so"}).expect(1)
+    assert "a program with LD_AUDIT cannot be recorded" in refused.err

@@ -21,6 +21,8 @@ from gdbrr.ingdb.lvalues import names, parts
         ("*(int *)0x1234", ["(int *)0x1234"]),
         ("a + b * c", ["a", "b", "c"]),
         ("(T*)p", ["p"]),
+        ("*(char (*)[5])q", ["q", "(char (*)[5])q"]),
+        ("*(T(*)[2][3]) 0x1234", ["(T(*)[2][3]) 0x1234"]),
         ("(a)*b", ["a", "b"]),
         ("((struct node*)q)->key", ["q", "(struct node*)q"]),
         ("v[i][j+1]", ["v", "i", "v[i]", "j"]),
@@ -55,5 +57,6 @@ def test_a_time_of_day_is_of_the_day_of_the_recording() -> None:
     started = datetime.datetime(2026, 11, 18, 14, 0, 0).timestamp()
     assert unix_time("14:03:05.5", started) == started + 185.5
     assert unix_time("2026-11-19T00:00", started) == started + 10 * 3600
+    assert unix_time("2026-11-19 00:00", started) == started + 10 * 3600
     with pytest.raises(GdbrrError, match="does not tell when"):
         unix_time("14:03", None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -156,3 +156,23 @@ def test_targets_outside_of_the_demo_name_its_bounds(body: dict[str, Any]) -> No
     with pytest.raises(GdbrrError) as caught:
         resolve(parse_target(body), SPAN, Moment(600))
     assert caught.value.hint
+
+
+class Twice:
+    """A clock that is known at two ticks only: 0 s at tick 0, 1 s at tick 10."""
+
+    started = None
+
+    def seconds(self, tick: int) -> float:
+        return float(tick >= 10)
+
+    def tick_at(self, seconds: float) -> int:
+        return 10 if seconds > 0 else 0
+
+
+@pytest.mark.parametrize(
+    ("now", "later", "tick"), [(10, -0.5, 9), (15, -0.5, 10), (15, -1.0, 0), (0, -1.0, 0), (3, 0.5, 10)]
+)
+def test_earlier_is_never_here(now: int, later: float, tick: int) -> None:
+    span = Span(Moment(0), Moment(20), [], cast(Any, Twice()))
+    assert resolve(Target(later=later), span, Moment(now)) == Moment(tick)

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 @rr_command("rr-epochs", kind="status")
 def rr_epochs(session: Session, args: Namespace) -> None:
-    """List the epochs: their ticks, and where checkpoints stand.
+    """List the epochs: when they began, what is in them, and where checkpoints stand.
 
     An arrow marks the epoch that contains now, a star one whose start has a checkpoint, from which going
-    there is fastest. `rr-goto e3` goes to the start of epoch 3.
+    there is fastest; a bar shows how far now is from the start and the end. `rr-goto e3` goes to the start of
+    epoch 3.
     """
     session.say_epochs()

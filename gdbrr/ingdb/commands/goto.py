@@ -19,16 +19,16 @@ if TYPE_CHECKING:
     from gdbrr.ingdb.session import Session
 
 
-_DATE = re.compile(r"(\d{4}-\d\d-\d\dT)?\d{1,2}:\d\d(:\d\d(\.\d+)?)?")
+_DATE = re.compile(r"(\d{4}-\d\d-\d\d[T ] *)?\d{1,2}:\d\d(:\d\d(\.\d+)?)?")
 
 
 def unix_time(text: str, started: float | None) -> float:
     """A time of day here, of the day STARTED where TEXT names none."""
     if started is None:
         raise GdbrrError("this demo does not tell when it was recorded", hint="try: rr-goto 1.5s")
-    day, _, clock = text.rpartition("T")
+    day, _, clock = text.replace("T", " ").rpartition(" ")
     hour, minute, *second = clock.split(":")
-    base = datetime.date.fromisoformat(day) if day else datetime.date.fromtimestamp(started)
+    base = datetime.date.fromisoformat(day.strip()) if day else datetime.date.fromtimestamp(started)
     whole, _, rest = (second[0] if second else "0").partition(".")
     moment = datetime.datetime(base.year, base.month, base.day, int(hour), int(minute), int(whole))
     return moment.timestamp() + float(f"0.{rest or 0}")
@@ -62,7 +62,11 @@ def target(text: str) -> dict[str, Any]:
         raise GdbrrError(f"{text!r} is no moment", hint="try: rr-goto 120, start, end, 50%, +3s or e3") from None
 
 
-@rr_command("rr-goto", args=(arg("MOMENT", target, help="where to go", complete="moment"),))
+@rr_command(
+    "rr-goto",
+    args=(arg("MOMENT", target, help="where to go", rest=True, complete="moment"),),
+    usage="rr-goto MOMENT",
+)
 def rr_goto(session: Session, args: Namespace) -> None:
     """Go to a moment, back or forward.
 
@@ -74,7 +78,7 @@ def rr_goto(session: Session, args: Namespace) -> None:
       e12         the start of epoch 12 (see rr-epochs)
       3s, 250ms   that long behind the start of the recording
       +3s, -3s    later or earlier by that much
-      14:03:05    a time of day, with a date (2026-11-18T14:03:05) or of the day of the recording
+      14:03:05    a time of day, with a date (2026-11-18 14:03:05) or of the day of the recording
       NAME        a bookmark (see rr-mark)
 
     Times are known to some milliseconds: where several ticks have the same, it is the first that is later.

@@ -20,8 +20,9 @@ def rr_live(session: Session, args: Namespace) -> None:
     """Return from the past to the process that is being recorded.
 
     It stands where it was left; `continue` runs and records it further. Writing to it or calling functions in
-    it would make the recording false, so that is refused until `rr-live -e` has ended the recording: what is
-    recorded stays, and the process goes on without it.
+    it would make the recording false, so at a terminal you are asked first, and the recording ends there;
+    elsewhere that is refused until `rr-live -e` has ended it. What is recorded stays, and the process goes on
+    without it.
     """
     if not args.e or not session.status()["live"]:
         session.live()

@@ -93,7 +93,7 @@ def collect(demo: Demo, debug: bool, trust: bool) -> Collected:
     for verb, first, second, answer in log:
         if second == engine.preload():
             continue  # each machine's own name; the replay knows which file it is
-        found = _answer(bag, first, second, answer) if verb == "path" else answer
+        found = _answer(bag, first, _from(manifest["cwd"], second), answer) if verb == "path" else answer
         if found:
             loader.append([verb, first, second, found])
     for row in manifest.get("objects", ()):
@@ -164,6 +164,11 @@ def _answer(bag: _Bag, call: str, path: str, answer: str) -> str:
     kind = "data" if path.startswith("/etc/") else "object"
     number = bag.put(path, kind) if call in _OPENS or os.path.isfile(path) else -1
     return f"={number}" if number >= 0 else ""
+
+
+def _from(cwd: str, path: str) -> str:
+    """PATH as the program saw it where it was started: LD_LIBRARY_PATH and LD_PRELOAD may hold relative names."""
+    return os.path.join(cwd, path) if path and not path.startswith("/") else path
 
 
 def _debug_information(bag: _Bag) -> list[str]:

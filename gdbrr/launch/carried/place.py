@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
 import struct
 from collections.abc import Iterator, Sequence
@@ -16,6 +17,7 @@ from typing import NamedTuple
 
 from gdbrr.demo import carried
 from gdbrr.demo.carried import CarriedFile
+from gdbrr.demo.manifest import carried_path
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import scratch
@@ -26,6 +28,7 @@ _OPENAT = 257
 _PT_INTERP = 3
 _PAGE = 4096
 _TABLE = "table"
+_ENGINE_NAME = re.compile(r"/[^ :$]*/libgdbrr\.so")
 _HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
 _ROW = struct.Struct("<IIQQQQQQ")
 
@@ -39,6 +42,8 @@ class Placed(NamedTuple):
     argv: Sequence[str]
     table: Path
     cwd: str
+    engine: Engine
+    """By its recorded name, which stands in the program's memory; the table says which file is meant."""
 
 
 def is_packed(demo: Demo) -> bool:
@@ -91,6 +96,7 @@ def _fill(demo: Demo, base: Path, shown: bytes, engine: Engine) -> Placed:
     manifest, files = demo.manifest["carried"], carried.files(demo.manifest)
     if manifest["program"] >= len(files) or manifest["engine"] >= len(files):
         raise _contradicts(demo)
+    recorded = _recorded_engine(demo, engine)
     for name in (ROOT, RUN, "empty"):
         (base / name).mkdir(mode=0o700)
     where = [_below(base, file.path) for file in files]
@@ -103,10 +109,10 @@ def _fill(demo: Demo, base: Path, shown: bytes, engine: Engine) -> Placed:
                 other = _below(base, name)
                 other.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 os.link(path, other)
-        mine = base / ROOT / os.path.normpath(engine.library).lstrip("/")
-        if not mine.exists():  # where a debugger looks for it, because the loader names it so
-            mine.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            os.link(where[manifest["engine"]], mine)
+        named = _below(base, str(recorded.library))
+        if not named.exists():  # where a debugger looks for it, because the loader names it so
+            named.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.link(where[manifest["engine"]], named)
     except (FileExistsError, NotADirectoryError, IsADirectoryError):
         raise _contradicts(demo) from None
     except OSError as error:
@@ -117,13 +123,28 @@ def _fill(demo: Demo, base: Path, shown: bytes, engine: Engine) -> Placed:
     interp = _with_loader(demo, where[program.number], base / RUN / os.fsdecode(word), base / ROOT, files)
     rows = [(b"exec", os.fsencode(base / RUN), shown, b"-"), (b"interp", b"%d" % interp[0], b"%d" % interp[1], b"-")]
     preload = where[manifest["engine"]]
-    rows.append((b"path", b"%d" % _OPENAT, os.fsencode(engine.preload()), b"=" + os.fsencode(preload)))
+    rows.append((b"path", b"%d" % _OPENAT, os.fsencode(recorded.preload()), b"=" + os.fsencode(preload)))
     for verb, first, second, third in manifest["loader"]:
         rows.append((verb.encode(), first.encode(), os.fsencode(second), _answer(demo, third, where, base)))
     table = base / _TABLE
     table.write_bytes(b"".join(field + b"\0" for row in rows for field in row))
     cwd = demo.manifest["cwd"]
-    return Placed(base, os.fsdecode(exe), manifest["argv"], table, cwd if os.path.isdir(cwd) else str(base / "empty"))
+    here = cwd if os.path.isdir(cwd) else str(base / "empty")
+    return Placed(base, os.fsdecode(exe), manifest["argv"], table, here, recorded)
+
+
+def _recorded_engine(demo: Demo, engine: Engine) -> Engine:
+    """ENGINE by the name that it had while recording.
+
+    INVARIANT(named-not-loaded): the name is a text in memory; which file the loader gets for it, the table says. So it
+    must be one name that the loader opens as it stands.
+    """
+    path = demo.manifest.get("engine", {}).get("path")
+    if path is None:
+        return engine
+    if not _ENGINE_NAME.fullmatch(path) or not carried_path(path):
+        raise _contradicts(demo)
+    return engine._replace(library=Path(path))
 
 
 def _below(base: Path, path: str) -> Path:

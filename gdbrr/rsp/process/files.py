@@ -16,6 +16,7 @@ from gdbrr.rsp.packet import to_hex
 from gdbrr.rsp.process import maps
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.request import HostFile
+from gdbrr.rsp.upstream import Upstream
 
 _STAND_IN = os.fsencode(os.path.join(tempfile.gettempdir(), "gdbrr-maps-"))
 
@@ -43,6 +44,11 @@ def _carried(current: Attached, name: bytes) -> bytes:
         return name
     here = brought.here(name)
     return name if name.startswith(b"/usr/lib/debug/") and not os.path.exists(here) else here
+
+
+def libraries(upstream: Upstream, annex: bytes) -> bytes:
+    """What the loader has loaded. The engine's name without the slashes that make it one length in every folder."""
+    return re.sub(rb'(?<=name=")/+', b"/", upstream.transfer("libraries-svr4", annex))
 
 
 def program(pid: int) -> bytes:

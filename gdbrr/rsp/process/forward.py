@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
 from gdbrr.rsp.live import Session
+from gdbrr.rsp.process import turns
 from gdbrr.rsp.process.history import memory
 from gdbrr.rsp.process.landing import Landing, Say
+from gdbrr.rsp.process.turns import Lock
 from gdbrr.rsp.reverse import WATCH, Held, PointTable
-from gdbrr.rsp.stop import SIGNAL_TRAP, Stop
+from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Call, Leaf, Moment, Point, PointKind, Progress, as_recorded
+from gdbrr.timeline.model import Call, Leaf, Moment, Point, PointKind, Progress, Turn, as_recorded
 
 _END = (("replaylog", "end"),)
 
@@ -26,6 +28,11 @@ class Forward(Landing):
     def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait, say: Say) -> None:
         super().__init__(session, pool, told, wait, say)
         self.points = PointTable()
+        self.lock = Lock()
+        self.turn: Turn | None = None
+        """What the thread that was resumed alone waits for."""
+        self.engine_frames = False
+        """GDB gets the registers of a thread in the engine as they are, not those of the call that led there."""
 
     # ------------------------------------------------------------ now
 
@@ -49,13 +56,19 @@ class Forward(Landing):
             return Moment(min(leaf.tick, timeline.end.tick))
         tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
         regs = as_recorded(debuggee.registers(tid), [*debuggee.views().values()])
-        return timeline.locate(tick, view.index, regs, progress)
+        moment = timeline.locate(tick, view.index, regs, progress, like=leaf.pid)
+        self.approximate = timeline.doubtful
+        return moment
 
     def here(self, signal: int, reasons: tuple[tuple[str, str], ...] = ()) -> Stop:
         """A stop at the current place."""
         debuggee = self.require()
         tid = debuggee.real(self.thread)
-        return Stop(signal, self.thread, reasons, debuggee.expedited(tid))
+        return Stop(signal, self.thread, reasons, self._expedited(debuggee, tid))
+
+    def _expedited(self, debuggee: Debuggee, tid: int) -> dict[int, bytes]:
+        """What GDB is told unasked."""
+        return {} if self.engine_frames else debuggee.expedited(tid)
 
     # ------------------------------------------------------------ runs
 
@@ -82,7 +95,7 @@ class Forward(Landing):
             if first is not None:
                 self._again(start, thread)
             stop = self._run(None if acting is None else self.require().real(acting), signals, held)
-            if stop.signal != SIGNAL_TRAP:
+            if stop.signal not in (SIGNAL_TRAP, SIGNAL_NONE):
                 return stop  # a signal, or Ctrl-C: it comes in every run
             reached = self._timeline().end if stop.reasons == _END else self.moment()
             if first is None or self._earlier(reached, first[0]):
@@ -133,10 +146,18 @@ class Forward(Landing):
         fence = self._fence(debuggee, leaf)
         if debuggee.at_end or (fence is not None and self._at(fence, debuggee)):
             return self.here(SIGNAL_TRAP, () if over else _END)
+        alone = debuggee.real(self.lock.thread) if self.lock.thread else 0
+        turn = turns.another(debuggee, self._timeline(), alone) if alone else None
+        if turn is not None and turns.is_now(debuggee, turn, alone):
+            return self._waits(debuggee, turn)
         self._moment = None
         self._crash = 0
         call = self._next_call(debuggee, leaf, step)
-        if call is not None and debuggee.standing and call.tick == leaf.tick:
+        if turn is not None and (call is None or turn.tick <= call.tick):
+            stop, call = debuggee.run_leaf(step, signals, held, fence, turn), None
+            if stop.signal == SIGNAL_NONE:
+                return self._waits(debuggee, turn)
+        elif call is not None and debuggee.standing and call.tick == leaf.tick:
             stop = debuggee.at_call(call)
         else:
             stop = debuggee.run_leaf(step, signals, held, fence, call)
@@ -151,6 +172,11 @@ class Forward(Landing):
         if over and step is not None and stop.reasons == _END:
             stop = Stop(SIGNAL_TRAP, step)
         return self._arrive(debuggee, stop)
+
+    def _waits(self, debuggee: Debuggee, turn: Turn) -> Stop:
+        """The thread that is resumed alone has come to where it is another one's turn, or to its end."""
+        self.turn = turn
+        return self._arrive(debuggee, Stop(SIGNAL_NONE, debuggee.real(self.lock.thread)))
 
     def _next_call(self, debuggee: Debuggee, leaf: Leaf, step: int | None) -> Call | None:
         """The system call to stop at, if nothing stops it before. A thread that is stepped comes to none, as without a
@@ -205,4 +231,4 @@ class Forward(Landing):
 
     def _arrive(self, debuggee: Debuggee, stop: Stop) -> Stop:
         self.thread = debuggee.virtual(stop.tid)
-        return dataclasses.replace(stop, tid=self.thread, registers=debuggee.expedited(stop.tid))
+        return dataclasses.replace(stop, tid=self.thread, registers=self._expedited(debuggee, stop.tid))

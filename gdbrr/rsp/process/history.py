@@ -1,18 +1,23 @@
-"""The changes of some memory, newest first, without a debugger: each is searched, and looked at in a leaf.
+"""The changes of some memory, newest first, without a debugger: of one place all in an epoch at once, else each is
+searched, and looked at in a leaf.
 
 Runs in: the server. May call: a Timeline, /proc of its leaves.
-Owns: the leaf it looks at.
+Owns: the leaf it looks at, and the changes of one place that were found and not yet asked for.
 """
 
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from gdbrr.rsp.ids import ids_of
 from gdbrr.rsp.reverse import split
-from gdbrr.timeline.model import Hit, Leaf, Moment, Point, PointKind, Progress, Timeline
+from gdbrr.timeline.model import Hit, Interrupted, Leaf, Moment, Point, PointKind, Progress, Timeline
+
+_SOON = 0.5
+"""Seconds of searching, after which what there is is shown."""
 
 
 def last(
@@ -21,22 +26,35 @@ def last(
     before: Moment,
     progress: Progress | None,
     birth: tuple[int, int] | None = None,
+    count: int = 1,
 ) -> tuple[Hit | None, bool]:
-    """The last hit before a moment, and whether it is the birth of a frame: its first pc with its stack pointer."""
+    """The COUNT-th last hit before a moment, and whether it is in its place the birth of a frame: its first pc with its
+    stack pointer, behind which there are not so many."""
     wanted = split(points)
+    if birth is None and len(wanted) == 1:
+        return timeline.last_hit(wanted, before, progress, count=count), False
+    # One instruction may hit several points, and is one all the same.
     if birth is not None:
         wanted.append(Point(PointKind.EXEC, birth[0]))
     while True:
         hit = timeline.last_hit(wanted, before, progress)
-        if hit is None or birth is None or hit.point != wanted[-1]:
-            return hit, False
-        leaf = timeline.seek(hit.moment, progress)
-        try:
-            if any(view.trapped and view.regs["rsp"] == birth[1] for view in leaf.threads()):
-                return hit, True
-        finally:
-            leaf.drop()
+        if hit is None:
+            return None, False
+        if birth is None or hit.point != wanted[-1]:
+            count -= 1
+            if not count:
+                return hit, False
+        elif _begins(timeline, hit, birth[1], progress):
+            return hit, True
         before = hit.moment
+
+
+def _begins(timeline: Timeline, hit: Hit, sp: int, progress: Progress | None) -> bool:
+    leaf = timeline.seek(hit.moment, progress)
+    try:
+        return any(view.trapped and view.regs["rsp"] == sp for view in leaf.threads())
+    finally:
+        leaf.drop()
 
 
 def changes(
@@ -52,6 +70,83 @@ def changes(
     if hit is None or born:
         return {"begin": hit is None, "born": born}
     return look(timeline, hit, points[0], progress)
+
+
+class Changes:
+    """The changes of one place of up to 8 bytes, newest first, an epoch or several at a time."""
+
+    def __init__(self, timeline: Timeline, point: Point, before: Moment) -> None:
+        self._timeline = timeline
+        self._point = point
+        self._began = before
+        self._hits: list[Hit] = []
+        """Oldest first, from `_after` on."""
+        self._after = before
+        self._epochs = 1
+        self._ids: dict[int, int] = {}
+        """Of threads that were seen, by index."""
+
+    def know(self, timeline: Timeline, point: Point, before: Moment) -> bool:
+        """Whether these are the ones to ask."""
+        known = before == self._began or any(hit.moment == before for hit in self._hits)
+        return timeline is self._timeline and point == self._point and known
+
+    def rows(self, before: Moment, count: int, progress: Progress) -> list[dict[str, Any]]:
+        """No more than COUNT of those before BEFORE, which is a change that was given or where one began; a row without
+        a moment says that there are no more. What takes too long is cut short, by Interrupted if there is none."""
+        known, began = self._before(before), time.monotonic()
+        while len(known) < count and self._after != self._timeline.start:
+            if known and time.monotonic() > began + _SOON:
+                break
+            try:
+                self._search(progress)
+            except Interrupted:
+                self._epochs = 1
+                if not known:
+                    raise
+                break
+            known = self._before(before)
+        rows = [self._row(hit, progress) for hit in reversed(known[-count:])]
+        if len(known) < count and self._after == self._timeline.start:
+            rows.append({"begin": True, "born": False})
+        return rows
+
+    def _before(self, before: Moment) -> list[Hit]:
+        at = next((at for at, hit in enumerate(self._hits) if hit.moment == before), len(self._hits))
+        return self._hits[:at]
+
+    def _search(self, progress: Progress) -> None:
+        limit = self._after.tick + (self._after.pc is not None)
+        starts = [epoch.start for epoch in self._timeline.epochs if epoch.start < limit]
+        after = Moment(starts[-self._epochs]) if len(starts) > self._epochs else self._timeline.start
+        began = time.monotonic()
+        found = self._timeline.all_hits([self._point], after=after, before=self._after, progress=progress)
+        self._hits = [hit for hit in found if hit.old != hit.new] + self._hits
+        self._after = after
+        took = time.monotonic() - began
+        if took < _SOON / 4:
+            self._epochs *= 2
+        elif took > _SOON:
+            self._epochs = max(1, self._epochs // 2)
+
+    def _row(self, hit: Hit, progress: Progress) -> dict[str, Any]:
+        if hit.moment.pc is None or hit.thread not in self._ids:
+            leaf = self._timeline.seek(hit.moment, progress)
+            try:
+                ids = ids_of(leaf.threads())
+                self._ids |= {view.index: ids[view.tid] for view in leaf.threads()}
+            finally:
+                leaf.drop()
+            if hit.moment.pc is None:
+                return look(self._timeline, hit, self._point, progress)
+        return {
+            "moment": str(hit.moment),
+            "tick": hit.moment.tick,
+            "pc": hit.moment.pc,
+            "thread": self._ids.get(hit.thread, 0),
+            "old": hit.old.to_bytes(8, "little")[: self._point.length].hex(),
+            "moved": False,
+        }
 
 
 def look(timeline: Timeline, hit: Hit, cell: Point, progress: Progress) -> dict[str, Any]:

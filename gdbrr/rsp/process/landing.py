@@ -81,7 +81,11 @@ class Landing:
 
     def _land_at_end(self, progress: Progress | None = None) -> None:
         """At the end of time; of a program that crashed, at the crash, which lies behind its last operation."""
-        end = self._timeline().end
+        timeline = self._timeline()
+        if self.session.settle is not None:
+            self.session.settle(progress)
+            self.session.settle = None
+        end = timeline.end
         self.land(end, progress)
         if not self.session.crashed or end.pc is not None:
             return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from gdbrr.abi import ffi, lib
@@ -25,6 +25,18 @@ NEAR = 1 << 14
 _ENDBR = b"\xf3\x0f\x1e\xfa"
 _SHORT_JUMPS = {0xEB, *range(0x70, 0x80), *range(0xE0, 0xE4)}
 _NAMES = "rax rcx rdx rbx rsp rbp rsi rdi r8 r9 r10 r11 r12 r13 r14 r15".split()
+_ANY = range(8)
+_PREFIXES = {0x66, 0xF0, 0xF2, 0xF3, *range(0x40, 0x50)}
+_STORES: dict[int, Collection[int]] = {
+    **{base + wide: _ANY for base in (0x00, 0x08, 0x10, 0x18, 0x20, 0x28, 0x30, 0x86, 0x88) for wide in (0, 1)},
+    **dict.fromkeys((0x80, 0x81, 0x83), range(7)),
+    **dict.fromkeys((0xC6, 0xC7), (0,)),
+    **dict.fromkeys((0xF6, 0xF7), (2, 3)),
+    **dict.fromkeys((0xFE, 0xFF), (0, 1)),
+}
+"""By opcode: the numbers in the register field that make it a store. Comparisons, tests, shifts (by none, maybe) and
+what may leave the store out are not among them."""
+_STORES_0F: dict[int, Collection[int]] = dict.fromkeys((0x11, 0x29, 0x7F, 0xC0, 0xC1, 0xD6, *range(0x90, 0xA0)), _ANY)
 _CF, _PF, _ZF, _SF, _OF = 1, 1 << 2, 1 << 6, 1 << 7, 1 << 11
 
 
@@ -40,6 +52,19 @@ def decoded(code: bytes) -> Insn | None:
     if not lib.gr_decode(ffi.from_buffer(code), len(code), found):
         return None
     return Insn(found.length, found.kind, found.cc, found.rel)
+
+
+def always_stores(code: bytes) -> bool:
+    """Whether CODE is an instruction that stores to one address, the same whatever registers hold, each time."""
+    at = 0
+    while at < len(code) and code[at] in _PREFIXES:
+        at += 1
+    wide = code[at : at + 1] == b"\x0f"
+    row = code[at + wide : at + wide + 2]
+    if len(row) < 2 or row[1] & 0xC7 != 0x05:  # not relative to rip
+        return False
+    digits = (_STORES_0F if wide else _STORES).get(row[0])
+    return digits is not None and row[1] >> 3 & 7 in digits
 
 
 def sources(pc: int, read: Read, regs: Mapping[str, int]) -> set[int]:
@@ -159,6 +184,23 @@ def follows(pc: int, read: Read, regs: Mapping[str, int]) -> int | None:
     if insn.kind in (lib.GR_INSN_PLAIN, lib.GR_INSN_MEMORY, lib.GR_INSN_RIP):
         return behind
     return None
+
+
+def leads_into(code: range, pc: int, read: Read) -> bool:
+    """Whether the instruction at PC is a jump or a call that may lead into CODE: through memory that says so, or
+    through a register, of which nobody knows."""
+    insn = decoded(read(pc, LONGEST))
+    if insn is None or insn.kind not in (lib.GR_INSN_INDIRECT, lib.GR_INSN_CALL):
+        return False
+    target = follows(pc, read, {})
+    return target is None or target in code
+
+
+def engine_of(pid: int) -> range:
+    """Where the engine's code is in a process."""
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        found = re.search(r"^(\w+)-(\w+) r-x. .*/libgdbrr\.so$", maps.read(), re.MULTILINE)
+    return range(int(found[1], 16), int(found[2], 16)) if found else range(0)
 
 
 def holds(cc: int, flags: int) -> bool:

@@ -22,6 +22,7 @@
 #include "../../core/ops.h"
 #include "../../core/panic.h"
 #include "../../core/raw.h"
+#include "../../log/together.h"
 #include "../../patch/patch.h"
 #include "../../replay/gate.h"
 
@@ -96,6 +97,7 @@ static void stay(void)
 	uint32_t cpu = 0;
 	if (seek.cpus_len > 0)
 		return;
+	gr_together_apart();
 	seek.cpus_len = GR_RAW(SYS_sched_getaffinity, 0, sizeof seek.cpus, seek.cpus);
 	GR_RAW(SYS_getcpu, &cpu, 0, 0);
 	if (seek.cpus_len <= 0 || cpu >= 8 * sizeof one)

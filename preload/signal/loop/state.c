@@ -13,6 +13,7 @@
 #include "../../digest/mask.h"
 #include "../../heap/heap.h"
 #include "../../heap/stack.h"
+#include "../../replay/cancel.h"
 
 #define PAGE 4096ULL
 #define MOST (1ULL << 30) // a larger mapping is left out
@@ -129,21 +130,27 @@ bool gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (
 	return !visit.left_out;
 }
 
-// Words about this very process: of the kernel, and the list of robust mutexes that are held (the last one's, the first one's).
+// Words about this very process: of the kernel, the list of robust mutexes that are held (the last one's, the first one's), and what
+// the library notes while the thread waits: the descriptor of the main thread is not on a stack that is left out.
 struct words { uint64_t addr, len; };
+#define WORDS 5
 
-static unsigned words_of(const struct gr_thread *t, struct words ret[3])
+static unsigned words_of(const struct gr_thread *t, struct words ret[WORDS])
 {
+	uint64_t waits[2];
+	gr_cancel_words(t, waits);
 	ret[0] = (struct words){(uint64_t)t->ctid, 4};
 	ret[1] = (struct words){&__rseq_offset ? t->fs_base + __rseq_offset : 0, 32};
 	ret[2] = (struct words){t->robust ? t->robust - 8 : 0, 16};
-	return 3;
+	ret[3] = (struct words){waits[0], 8};
+	ret[4] = (struct words){waits[1], 8};
+	return WORDS;
 }
 
 // In what stands from `from` to `to`, of which `copy` is one. False if there are none.
 static bool hide(uint64_t *copy, uint64_t from, uint64_t to)
 {
-	struct words words[3];
+	struct words words[WORDS];
 	const struct gr_thread *t;
 	bool any = false;
 	for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)

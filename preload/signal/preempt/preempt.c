@@ -40,10 +40,11 @@ static void give_way(struct gr_thread *self, struct gr_context *at, const struct
 	struct gr_event on = {.kind = GR_OP_RESUME, .object = at->greg[REG_RIP]};
 	show(self, at);
 	gr_log(self, &stop);
-	gr_turn_step(self, true);
+	gr_turn_step(self, GR_STEP_YIELD);
 	self->seat.again = how == GR_PREEMPT_LOOP;
 	self->pub.op = GR_OP_RESUME;
 	gr_log(self, &on);
+	gr_canceled_resume(self, at);
 	at->greg[REG_EFL] &= ~(EFLAGS_RF | EFLAGS_TF);
 	self->pub.state = GR_T_RUNNING;
 }
@@ -152,17 +153,22 @@ const void *gr_preempt_next(struct gr_thread *self)
 {
 	struct gr_event ev;
 	bool next = gr_gate_peek(self, &ev) && ev.kind == GR_OP_PREEMPT && ev.len == sizeof(struct gr_state);
-	return next ? ev.data : NULL;
+	return next ? ev.data : gr_canceled_next(self);
 }
 
 void gr_preempt_again(struct gr_thread *self, struct gr_context *at)
 {
 	struct gr_event ev;
+	if (gr_canceled_next(self)) {
+		gr_canceled_again(self, at);
+		return;
+	}
 	show(self, at);
 	gr_gate_next(self, GR_OP_PREEMPT, 0, at->greg[REG_RIP], &ev);
 	if (self->left) { // else the recording ended before it went on
 		self->pub.op = GR_OP_RESUME;
 		gr_gate_next(self, GR_OP_RESUME, 0, at->greg[REG_RIP], &ev);
+		gr_canceled_resume(self, at);
 		gr_signal_seek(self);
 	}
 	at->greg[REG_EFL] &= ~EFLAGS_RF;

@@ -22,11 +22,23 @@ bool gr_preempt_step(struct gr_thread *self, struct gr_context *at);
 // A signal is delivered first.
 void gr_preempt_forget(struct gr_context *at);
 
-// Replaying: where the thread shall be stopped in its segment; NULL if nowhere.
+// Replaying: where the thread shall be stopped in its segment, to give way or to be cancelled; NULL if nowhere.
 const void *gr_preempt_next(struct gr_thread *self);
 
 // It is there.
 void gr_preempt_again(struct gr_thread *self, struct gr_context *at);
+
+// ---------------------------------------------------------------- canceled.c
+// Recording: gr_cancel_on_open. From the engine's timer: false if no cancellation waits for a place between two operations.
+void gr_canceled_open(struct gr_thread *self, bool acts);
+bool gr_canceled_tick(struct gr_thread *self, struct gr_context *at);
+
+// Behind RESUME, in a recording and in its replay: does it act before it goes on?
+void gr_canceled_resume(struct gr_thread *self, struct gr_context *at);
+
+// Replaying, the parts of gr_preempt_next and gr_preempt_again.
+const void *gr_canceled_next(struct gr_thread *self);
+void gr_canceled_again(struct gr_thread *self, struct gr_context *at);
 
 // ---------------------------------------------------------------- spin.c
 enum gr_spin { GR_SPIN_ON, GR_SPIN_PROVED, GR_SPIN_NONE, GR_SPIN_COUNTER };

@@ -4,43 +4,91 @@
 // Owns: nothing.
 #include "echo.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/page.h"
 #include "../../core/raw.h"
+#include "../../signal/signal.h"
 #include "../descriptor.h"
 #include "output.h"
 
-bool gr_echo_splice(const struct gr_call *call)
+#define PIPE 0x10000 // bytes that a new pipe holds
+#define FLAGS (SPLICE_F_MOVE | SPLICE_F_NONBLOCK | SPLICE_F_MORE | SPLICE_F_GIFT)
+
+// What the call moves, and to which output; 0 for none.
+static uint32_t moved(const struct gr_call *call, int *in, uint64_t *pointer)
 {
-	return (call->nr == SYS_splice && gr_output_behind(call->arg[2])) ||
-	       (call->nr == SYS_tee && gr_output_behind(call->arg[1]));
+	const uint64_t *a = call->arg;
+	*in = call->nr == SYS_sendfile ? a[1] : a[0];
+	*pointer = call->nr == SYS_sendfile ? a[2] : a[1];
+	switch (call->nr) {
+	case SYS_sendfile:
+		return gr_output_behind(a[0]);
+	case SYS_tee:
+		return gr_output_behind(a[1]);
+	case SYS_splice:
+	case SYS_copy_file_range:
+		return gr_output_behind(a[2]);
+	}
+	return 0;
 }
 
-void gr_echo_keep(const struct gr_call *call, struct gr_stores *stores)
+// What lies in a pipe is copied to one of our own, and the call is made for as much as was there.
+bool gr_echo_ready(struct gr_call *call, long *ret)
+{
+	struct stat st;
+	int in, ours[2];
+	bool splices = call->nr == SYS_splice;
+	uint64_t pointer, *length = &call->arg[splices ? 4 : 2], flags = call->arg[splices ? 5 : 3];
+	call->echo = -1;
+	if ((!splices && call->nr != SYS_tee) || !moved(call, &in, &pointer) || GR_RAW(SYS_fstat, in, &st) || S_ISREG(st.st_mode))
+		return true;
+	if (flags & ~FLAGS || (splices && S_ISFIFO(st.st_mode) && pointer))
+		return true; // an error, most likely, for which the kernel does not wait
+	*ret = -EINVAL;
+	if (!S_ISFIFO(st.st_mode) || GR_RAW(SYS_pipe2, ours, O_CLOEXEC))
+		return false;
+	uint64_t tee[6] = {in, ours[1], *length < PIPE ? *length : PIPE, flags & SPLICE_F_NONBLOCK};
+	*ret = gr_signal_wait(call->self, SYS_tee, tee, gr_wait_once);
+	GR_RAW(SYS_close, ours[1]);
+	if (*ret <= 0) {
+		GR_RAW(SYS_close, ours[0]);
+		return false;
+	}
+	*length = *ret;
+	call->echo = ours[0];
+	return true;
+}
+
+void gr_echo_keep(struct gr_call *call, struct gr_stores *stores)
 {
 	char page[4096];
-	const uint64_t *a = call->arg;
-	bool send = call->nr == SYS_sendfile;
-	if ((!send && call->nr != SYS_copy_file_range) || call->result <= 0)
-		return;
-	uint32_t which = gr_output_behind(send ? a[0] : a[2]);
-	int in = send ? a[1] : a[0];
-	uint64_t pointer = send ? a[2] : a[1], left = call->result, end;
+	int in;
+	uint64_t pointer, left = call->result > 0 ? call->result : 0, at = 0;
+	uint32_t which = moved(call, &in, &pointer);
 	if (!which)
 		return;
-	if (!pointer || gr_peek(&end, pointer, sizeof end) != sizeof end)
-		end = GR_RAW(SYS_lseek, in, 0, SEEK_CUR);
-	for (uint64_t at = end - left; left;) {
-		long n = GR_RAW(SYS_pread64, in, page, left < sizeof page ? left : sizeof page, at);
+	if (left && call->echo < 0) { // a file
+		if (!pointer || gr_peek(&at, pointer, sizeof at) != sizeof at)
+			at = GR_RAW(SYS_lseek, in, 0, SEEK_CUR);
+		at -= left;
+	}
+	while (left) {
+		size_t some = left < sizeof page ? left : sizeof page;
+		long n = call->echo < 0 ? GR_RAW(SYS_pread64, in, page, some, at) : GR_RAW(SYS_read, call->echo, page, some);
 		if (n <= 0)
-			return;
+			break;
 		gr_store_add(stores, GR_STORE_ECHO, 0, n, which, page);
 		at += n;
 		left -= n;
 	}
+	if (call->echo >= 0)
+		GR_RAW(SYS_close, call->echo);
 }
 
 uint8_t gr_echo_reopened(const struct gr_call *call)

@@ -6,12 +6,13 @@
 
 #include "../memory/memory.h"
 
-// Bytes that go to the output without passing the program's memory become stores of the call.
-void gr_echo_keep(const struct gr_call *call, struct gr_stores *stores);
+// In front of a call that moves bytes to the output unseen: notes how they will be known (`call->echo`). False: the call is not
+// made, and this is its result. Of what is no file and no pipe nobody can know them, so it gets EINVAL, as from a descriptor
+// that cannot be spliced from, and the program writes by itself.
+bool gr_echo_ready(struct gr_call *call, long *ret);
 
-// A call that would move bytes to the output unseen. It gets EINVAL, as from a descriptor that cannot be
-// spliced to, and the program writes by itself.
-bool gr_echo_splice(const struct gr_call *call);
+// Behind it: they become stores of the call.
+void gr_echo_keep(struct gr_call *call, struct gr_stores *stores);
 
 // The mark of a descriptor that is the output under another name (/dev/stdout).
 uint8_t gr_echo_reopened(const struct gr_call *call);

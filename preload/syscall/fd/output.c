@@ -10,7 +10,9 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "../../core/copy.h"
 #include "../../core/nolibc.h"
@@ -99,6 +101,44 @@ int64_t gr_output_result(const struct gr_call *call, int64_t recorded)
 
 // ---------------------------------------------------------------- showing it
 static int outputs[2] = {1, 2};
+static int64_t shift[2]; // from a place in the recording's file to that in ours
+
+static bool is_placed(int fd)
+{
+	struct stat st;
+	return !GR_RAW(SYS_fstat, fd, &st) && S_ISREG(st.st_mode) && !(GR_RAW(SYS_fcntl, fd, F_GETFL) & O_APPEND);
+}
+
+static bool takes_place(const struct gr_call *call)
+{
+	return call->nr == SYS_pwrite64 || call->nr == SYS_pwritev || (call->nr == SYS_pwritev2 && call->arg[3] != ~0ULL);
+}
+
+uint8_t gr_output_placed(const struct gr_call *call)
+{
+	if (call->result < 0 || (call->nr != SYS_lseek && !takes_place(call)) || !gr_output_behind(call->arg[0]))
+		return 0;
+	return is_placed(call->arg[0]) ? GR_OUTPUT_PLACED : 0;
+}
+
+// Our descriptor, where this call's place counts there, too; else -1.
+static int place_of(const struct gr_call *call, const struct gr_event *end)
+{
+	uint32_t output = gr_output_behind(call->arg[0]);
+	bool shown = output && end->flags & GR_OUTPUT_PLACED && gr_slot->flags & GR_SLOT_ECHO;
+	return shown && is_placed(outputs[output - 1]) ? outputs[output - 1] : -1;
+}
+
+void gr_output_move(const struct gr_call *call, const struct gr_event *end)
+{
+	int fd = call->nr == SYS_lseek ? place_of(call, end) : -1;
+	if (fd < 0)
+		return;
+	int64_t *by = &shift[gr_output_behind(call->arg[0]) - 1];
+	long place = GR_RAW(SYS_lseek, fd, call->arg[2] == SEEK_SET ? call->arg[1] + *by : call->arg[1], call->arg[2]);
+	if (call->arg[2] == SEEK_CUR && place >= 0)
+		*by = place - end->result;
+}
 
 void gr_output_init(void)
 {
@@ -110,6 +150,8 @@ void gr_output_init(void)
 		long fd = GR_RAW(SYS_fcntl, i + 1, F_DUPFD_CLOEXEC, hidden);
 		if (!GR_IS_ERR(fd))
 			outputs[i] = fd;
+		long place = GR_RAW(SYS_lseek, outputs[i], 0, SEEK_CUR);
+		shift[i] = place > 0 ? place : 0; // as if the recording's file had been empty, while nobody says more
 	}
 }
 
@@ -167,7 +209,14 @@ void gr_output_echo(const struct gr_call *call)
 	struct gr_event end;
 	if (!output || !gr_gate_peek(call->self, &end))
 		return;
-	int64_t wrote = gr_output_result(call, end.result);
+	int64_t wrote = gr_output_result(call, end.result), before = 0;
+	int fd = takes_place(call) ? place_of(call, &end) : -1;
+	if (fd >= 0) {
+		before = GR_RAW(SYS_lseek, fd, 0, SEEK_CUR);
+		GR_RAW(SYS_lseek, fd, call->arg[3] + shift[output - 1], SEEK_SET);
+	}
 	if (wrote > 0)
 		show(output, NULL, call, wrote);
+	if (fd >= 0)
+		GR_RAW(SYS_lseek, fd, before, SEEK_SET);
 }

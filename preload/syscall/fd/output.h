@@ -26,6 +26,12 @@ void gr_output_init(void);
 bool gr_output_differs(struct gr_call *call, const struct gr_event *start);
 // Replay: bytes the program is told to have written, when the recorded call returned `recorded`.
 int64_t gr_output_result(const struct gr_call *call, int64_t recorded);
+// Recording: where in its file the output goes is decided by this call (GR_OUTPUT_PLACED; 0: by their order alone, as in a pipe or
+// behind what is there already). In the flags of the call's end.
+#define GR_OUTPUT_PLACED 1
+uint8_t gr_output_placed(const struct gr_call *call);
+// Replay, behind a call that moved the place: what is shown goes on there, if it is shown to a file.
+void gr_output_move(const struct gr_call *call, const struct gr_event *end);
 // Replay: lets it appear as it did, as much as the recorded call wrote.
 void gr_output_echo(const struct gr_call *call);
 void gr_output_bytes(uint32_t output, const void *bytes, uint64_t len);

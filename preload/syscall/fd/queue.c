@@ -28,8 +28,10 @@ static uint32_t *queue_of(const struct gr_call *call)
 	uint32_t which = gr_output_of(call);
 	if (call->nr == SYS_sendfile)
 		which = gr_output_behind(call->arg[0]);
-	else if (call->nr == SYS_copy_file_range)
+	else if (call->nr == SYS_copy_file_range || call->nr == SYS_splice)
 		which = gr_output_behind(call->arg[2]);
+	else if (call->nr == SYS_tee)
+		which = gr_output_behind(call->arg[1]);
 	return which ? &queues[one_file ? 0 : which - 1] : NULL;
 }
 
@@ -37,7 +39,7 @@ static uint32_t *queue_of(const struct gr_call *call)
 static bool may_wait(const struct gr_call *call)
 {
 	struct stat st;
-	long fd = call->arg[call->nr == SYS_copy_file_range ? 2 : 0];
+	long fd = call->arg[call->nr == SYS_copy_file_range || call->nr == SYS_splice ? 2 : call->nr == SYS_tee];
 	return !GR_RAW(SYS_fstat, fd, &st) && !S_ISREG(st.st_mode) && !(GR_RAW(SYS_fcntl, fd, F_GETFL) & O_NONBLOCK);
 }
 

@@ -20,7 +20,7 @@
 #include "process.h"
 
 // The report, at the head of the shared area.
-struct report { uint64_t used; uint32_t full, refused; };
+struct report { uint64_t used; uint32_t full, refused, traced; };
 
 #define PAGE 4096ULL
 #define PAGEMAP_EXCLUSIVE (1ULL << 56)
@@ -50,6 +50,11 @@ const uint8_t *gr_child_report(struct gr_thread *parent, uint64_t *len)
 	const struct report *report = (const struct report *)area_of(parent);
 	*len = report->full || report->refused ? ~0ULL : report->used;
 	return (const uint8_t *)(report + 1);
+}
+
+bool gr_child_traced(const struct gr_thread *parent)
+{
+	return ((const struct report *)area_of(parent))->traced;
 }
 
 void gr_child_forget(struct gr_thread *parent)
@@ -309,6 +314,10 @@ static long watched_call(struct gr_call *call)
 	case SYS_exit_group:
 		report_all();
 		return gr_call_kernel(call);
+	case SYS_ptrace: // the next trap would stop it for a tracer that waits for its exec
+		((struct report *)area_of(watched))->traced = 1;
+		report_all();
+		return GR_RAW(SYS_exit_group, 127);
 	case SYS_clone:
 		return grandchild(call, a[0], a[1]);
 	case SYS_clone3: {

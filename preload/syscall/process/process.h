@@ -19,6 +19,8 @@ void gr_child_born(struct gr_thread *self);
 // In the parent, behind the child's exec or end: what it stored. The area is given back by gr_child_forget.
 const uint8_t *gr_child_report(struct gr_thread *parent, uint64_t *len);
 void gr_child_forget(struct gr_thread *parent);
+// It wanted to be traced, and ended there.
+bool gr_child_traced(const struct gr_thread *parent);
 
 // A system call of a process that is not recorded.
 long gr_child_call(struct gr_call *call);

@@ -85,6 +85,11 @@ static bool row_of(long nr, struct row *row)
 	return true;
 }
 
+static bool is_transfer(long nr)
+{
+	return nr == SYS_read || nr == SYS_write;
+}
+
 // Where somebody looks at the thread whenever he likes, or at every operation, all take the long way.
 void gr_query_init(void)
 {
@@ -92,14 +97,14 @@ void gr_query_init(void)
 	if (gr_turn_on || gr_digest_on() || gr_slot->flags & GR_SLOT_DEBUGGED)
 		return;
 	for (long nr = 0; nr < GR_SYS_MAX && used < ROWS; nr++)
-		if (row_of(nr, &rows[used]))
+		if (row_of(nr, &rows[used]) || is_transfer(nr))
 			gr_quick[nr] = used++;
 }
 
 static bool is_usual(const struct gr_thread *self)
 {
 	return gr_mode == GR_MODE_RECORD && !self->nest && gr_signal_none(self) && !self->within &&
-	       !__atomic_load_n(&self->cancel, __ATOMIC_RELAXED) && gr_log_ready(self);
+	       !__atomic_load_n(&self->cancel, __ATOMIC_RELAXED) && gr_log_ready(self, GR_QUERY_DATA);
 }
 
 static uint32_t check_of(const struct row *row, const uint64_t arg[ARGS])
@@ -120,6 +125,8 @@ struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned 
 	unsigned count = 0;
 	if (!is_usual(self))
 		return (struct gr_quick_end){row->nr, 0};
+	if (is_transfer(row->nr))
+		return gr_transfer_quick(a, b, c, row->nr, self);
 	if (row->nr == SYS_clock_gettime) {
 		if (!gr_vdso_now(self, a, &now))
 			return (struct gr_quick_end){row->nr, 0};
