@@ -53,7 +53,7 @@ PROGRAMS = (
     Program("xz -T2", ("xz", "-1", "-T2", "-kf", "--block-size=256KiB", "{here}/small")),
     Program("pbzip2 -p2", ("pbzip2", "-p2", "-b1", "-kf", "{here}/small")),
     Program("zstd -T2", ("zstd", "-q", "-9", "-T2", "-kf", "{here}/large")),
-    Program("sort, 2 threads", ("sort", "--parallel=2", "-S", "20M", "-o", "{here}/sorted", "{here}/large")),
+    Program("pigz -p2", ("pigz", "-p2", "-kf", "{here}/large")),
     Program("sqlite3, a file", ("sqlite3", "{here}/db", SQL), work=60_000, before=("db", "db-wal", "db-shm")),
     Program("python3, computing", (PYTHON, "-c", COMPUTE), work=60_000),
     Program("python3, a queue", (PYTHON, "-c", THREADS), work=4_000),

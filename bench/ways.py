@@ -48,6 +48,8 @@ class Work:
     name: str = ""
     gdb: int = 0
     """Rounds under GDB, which takes a hundred microseconds for each instruction."""
+    threads: int = 1
+    """That do these rounds each, where the program prints the time of one round of one of them."""
     starts: dict[str, float] = field(default_factory=dict)
     sizes: list[float] = field(default_factory=list)
 
@@ -70,11 +72,11 @@ class Work:
             self.starts[order] = min(replay(demo).seconds for _ in range(2))
         out = record(demo, (f"order={order}",), self.command()).out
         if order == PARALLEL:
-            self.sizes.append(demo.stat().st_size / self.rounds)
+            self.sizes.append(demo.stat().st_size / self.rounds / self.threads)
         return figure(out)
 
     def replayed(self, order: str) -> float:
-        return max(0.0, replay(self.demo(order)).seconds - self.starts[order]) * 1e9 / self.rounds
+        return max(0.0, replay(self.demo(order)).seconds - self.starts[order]) * 1e9 / self.rounds / self.threads
 
     def under(self, peer: str) -> float:
         before = {

@@ -13,6 +13,7 @@ from bench.kit import Bench, Row, only
 from bench.ways import GDB, PEERS, Work
 
 PIECES, COUNTER, DEMO = "work: small pieces", "work: shared counters", "demo, bytes a round"
+HAND_OVER, MODERATE = "one hand-over: each yields", "computing with moderate locking"
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Piece:
     rounds: int
     gdb: int = 0
     """Rounds under GDB's recorder; none where there are threads: it does not know `clone3`."""
+    threads: int = 1
 
 
 SMALL = (
@@ -32,6 +34,8 @@ SMALL = (
     Piece("open and close", "door", ("open", "real"), 100_000, gdb=100),
     Piece("pipe ping-pong of two threads", "door", ("threads",), 20_000),
     Piece("token through a condition", "handover", (), 20_000),
+    Piece(HAND_OVER, "handover", ("yield",), 100_000),
+    Piece(MODERATE, "counter", ("2", "8", "2", "0", "2000"), 100_000, threads=2),
 )
 
 
@@ -64,12 +68,12 @@ TURNED = {
 def rows(bench: Bench) -> Iterator[Row]:
     bench.left_out.append(f"{GDB} of programs with threads: it does not know clone3, and gives up")
     for piece in SMALL:
-        work = Work(bench, piece.source, piece.words, bench.scaled(piece.rounds), piece.name, piece.gdb)
+        work = Work(bench, piece.source, piece.words, bench.scaled(piece.rounds), piece.name, piece.gdb, piece.threads)
         found = work.measure(bench.rounds(3), [peer for peer in PEERS if peer != GDB or piece.gdb])
         yield Row(PIECES, piece.name, "ns", found, {DEMO: work.sizes})
     for name, knobs in TURNED.items():
         rounds = 200_000 // max(1, knobs.threads // 2) // (1 if knobs.work < 100 else 4)
-        work = Work(bench, "counter", knobs.words(), bench.scaled(rounds), name)
+        work = Work(bench, "counter", knobs.words(), bench.scaled(rounds), name, threads=knobs.threads)
         peers = [peer for peer in PEERS if peer != GDB] if knobs is MIDDLE else []
         yield Row(COUNTER, name, "ns", work.measure(bench.rounds(3), peers), {DEMO: work.sizes})
 

@@ -1,9 +1,11 @@
 // Two threads that hand one token to each other through a condition variable: `handover ROUNDS` prints nanoseconds of
-// real time a round, which is two hand-overs.
+// real time a round, which is two hand-overs. `handover yield ROUNDS`: each offers the processor to the other, ROUNDS times
+// together; nanoseconds a time.
 // Runs in: a program of its own, natively and recorded, driven by bench/work.py.
 // May call: libc.
 // Owns: nothing.
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
@@ -33,15 +35,23 @@ static void *play(void *arg)
 	return NULL;
 }
 
+static void *yield(void *arg)
+{
+	for (long i = 0; i < rounds / 2; i++)
+		sched_yield();
+	return arg;
+}
+
 int main(int argc, char **argv)
 {
+	void *(*work)(void *) = argc > 2 ? yield : play;
 	pthread_t other;
-	if (argc != 2)
+	if (argc < 2)
 		return 2;
-	rounds = atol(argv[1]);
+	rounds = atol(argv[argc - 1]);
 	double start = now();
-	pthread_create(&other, NULL, play, (void *)1);
-	play((void *)0);
+	pthread_create(&other, NULL, work, (void *)1);
+	work((void *)0);
 	pthread_join(other, NULL);
 	printf("%.2f\n", (now() - start) / rounds);
 	return 0;

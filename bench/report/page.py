@@ -7,7 +7,8 @@ Owns: the look of the page.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 
 from bench.kit import Row
@@ -24,10 +25,15 @@ table { border-collapse: collapse; font-size: 13px; margin: .6em 0 } .wide { ove
 td, th { border-bottom: 1px solid #dde3e8; padding: .2em .7em; text-align: right; font-weight: normal }
 td:first-child, th:first-child { text-align: left } th { color: #5b6b7a }
 svg text { font: 12px system-ui, sans-serif; fill: #1d252c } .axis { stroke: #dde3e8 } .faint { fill: #5b6b7a }
-.missed { color: #b03030 } details { margin: .3em 0 } summary { color: #5b6b7a; cursor: pointer }
+.missed { color: #b03030 } code { font-size: 12px } nav a { color: #2a6fb0; margin-right: 1em }
+td { white-space: nowrap } .words td { white-space: normal } .words td:nth-child(2) { white-space: nowrap }
+.words td:last-child { text-align: left } small { color: #5b6b7a; display: block; font-size: 11px; line-height: 1.2 }
+h2 small { display: inline; font-size: .8em; margin-left: .4em }
+details { margin: .3em 0 } summary { color: #5b6b7a; cursor: pointer }
 @media (prefers-color-scheme: dark) {
 body { background: #15191d; color: #dfe5ea } td, th { border-color: #333c44 } svg text { fill: #dfe5ea }
-.axis { stroke: #333c44 } .missed { color: #ff8b80 } }
+.axis { stroke: #333c44 } .missed { color: #ff8b80 } nav a { color: #6fb1ef }
+small, .faint { color: #93a1ad; fill: #93a1ad } }
 """
 
 
@@ -114,7 +120,7 @@ def bars(rows: Sequence[Row]) -> str:
         parts.insert(0, f'<path class="axis" d="M{x:.1f} {top - 6:.0f}V{y - GAP + 4:.0f}"/>')
         parts.append(faint(x, y + 4, number(tick), "middle"))
     words = f"{head(rows)}{', by powers of ten' if scale.log else ''}"
-    parts.append(faint(LEFT - 10, y + 4, words, "end"))
+    parts.append(faint(LEFT - 24, y + 4, words, "end"))
     return drawing(y + 12, parts)
 
 
@@ -153,12 +159,37 @@ def chart(rows: Sequence[Row]) -> str:
     return curve(rows) if len(rows) > 1 and all(row.x is not None for row in rows) else bars(rows)
 
 
-def cells(lines: Sequence[Sequence[str]]) -> str:
+_SPREAD = re.compile(r"^(.*?) \(([^)]*)\)(.*)$")
+
+
+def figures(text: str) -> str:
+    """A median and its ratio, and below them, small, what lay farthest off."""
+    found = _SPREAD.match(text)
+    return f"{escape(found[1] + found[3])}<small>{escape(found[2])}</small>" if found else escape(text)
+
+
+def sentence(text: str) -> str:
+    words = re.sub(r"`([^`]*)`", r"<code>\1</code>", escape(text))
+    return f'<span class="missed">{words}</span>' if text.startswith("not reached") else words
+
+
+def cells(lines: Sequence[Sequence[str]], cell: Callable[[str], str] = figures, kind: str = "wide") -> str:
     first, *rest = lines
     out = ["<tr>" + "".join(f"<th>{escape(text)}</th>" for text in first) + "</tr>"]
-    for line in rest:
-        out.append("<tr>" + "".join(f"<td>{escape(text)}</td>" for text in line) + "</tr>")
-    return '<div class="wide"><table>\n' + "\n".join(out) + "\n</table></div>"
+    for name, *others in rest:
+        shown = [sentence(name), *map(cell, others)]
+        out.append("<tr>" + "".join(f"<td>{text}</td>" for text in shown) + "</tr>")
+    return f'<div class="{kind}"><table>\n' + "\n".join(out) + "\n</table></div>"
+
+
+def anchor(part: str) -> str:
+    return re.sub(r"\W+", "-", part)
+
+
+def contents(names: Iterable[str]) -> str:
+    parts = dict.fromkeys(name.partition(":")[0] for name in names)
+    links = [f'<a href="#{anchor(part)}">{escape(part)}</a>' for part in parts]
+    return f"<nav>{' '.join(links)}</nav>"
 
 
 def html(results: Results) -> str:
@@ -166,12 +197,19 @@ def html(results: Results) -> str:
     parts.append("<p>" + ", ".join(f"{name}: {escape(value)}" for name, value in results.machine.items()) + "</p>")
     if results.quick:
         parts.append('<p class="missed">A quick run: a tenth of the work, once. Only to see that all of it runs.</p>')
-    parts.append("<p>Medians; least and most of all rounds in brackets. Ratios are to the first column.</p>")
+    parts.append(
+        "<p>Medians; below them, small, the least and the most of all rounds. Ratios: to the first column.</p>"
+    )
+    parts.append(contents(results.tables()))
     judged = wanted.lines(results)
     if judged:
-        parts += ["<h2>What was wanted</h2>", cells([wanted.HEAD, *judged])]
+        parts += ["<h2>What was wanted</h2>", cells([wanted.HEAD, *judged], sentence, "words")]
+    seen: set[str] = set()
     for name, rows in results.tables().items():
-        parts += [f"<h2>{escape(name)}</h2>", chart(rows)]
+        part, _, what = name.partition(": ")
+        here = "" if part in seen else f' id="{anchor(part)}"'
+        seen.add(part)
+        parts += [f"<h2{here}>{escape(part)}<small>{escape(what)}</small></h2>", chart(rows)]
         parts.append(f"<details open><summary>figures</summary>{cells(grid(rows))}</details>")
     parts.append("<h2>This run</h2>")
     parts += [f"<p>{escape(line)}</p>" for line in summary(results).splitlines()]

@@ -68,6 +68,11 @@ def more(table: str, name: str, way: str) -> Figure:
 
 CALLS, START, LARGE = "door: calls", "door: the start", "door: large reads"
 PAIR, REAL = "locks: processor time a pair", "locks: real time a pair"
+MADE, IDLE, LAND = "timeline: a checkpoint", "timeline: an idle checkpoint", "timeline: landing on a known moment"
+HIT, LAST = "timeline: a hit of a history", "timeline: the last of many writes"
+WARM, PROMPT = "gdb: commands in a warm session", "gdb: the first prompt"
+PIECES, HAND_OVER, MODERATE = "work: small pieces", "one hand-over: each yields", "computing with moderate locking"
+ONE_CORE, SERIAL, SERIAL_AGAIN = "native, one core", "serial", "serial's replay"
 HEAP, PEAK = "heap: processor time a block", "heap: peak of resident memory"
 
 ALL = (
@@ -96,7 +101,7 @@ ALL = (
         2,
         "GB/s",
         least=True,
-        why="the controller had no processor to prepare pages ahead",
+        why="the host has to find each page, see the door",
     ),
     Wanted(
         "ping-pong of two threads at most 2 times to record",
@@ -133,10 +138,61 @@ ALL = (
             ),
         )
     ),
+    Wanted(
+        "the order serial at most 1.05 times one core, computing with moderate locking",
+        times_of(PIECES, MODERATE, SERIAL, ONE_CORE),
+        1.05,
+    ),
+    Wanted("and its replay 1.2 times", times_of(PIECES, MODERATE, SERIAL_AGAIN, ONE_CORE), 1.2),
+    Wanted("a hand-over of a replay at most 3,000 ns", figure(PIECES, HAND_OVER, SERIAL_AGAIN), 3000, "ns"),
     Wanted("allocating, 2 threads: 1.1 times", times_of(HEAP, "private, 2 threads", "recorded"), 1.1),
     Wanted("with 1.3 times the memory", times_of(PEAK, "private, 2 threads", "recorded"), 1.3),
     Wanted("the same with threads that hand blocks on: the time", times_of(HEAP, "handed, 2 threads", "recorded"), 1.1),
     Wanted("and the memory", times_of(PEAK, "handed, 2 threads", "recorded"), 1.3),
+    *(
+        Wanted(
+            f"a checkpoint of {size} MB at most 1.3 times a bare fork",
+            times_of(MADE, f"{size} MB resident", "checkpoint"),
+            1.3,
+            why="the clone of a replayed process, see the timeline",
+        )
+        for size in (10, 100, 1000)
+    ),
+    Wanted("an idle checkpoint of 100 MB: 1 MB of its own", figure(IDLE, "100 MB resident", "its own pages"), 1, "MB"),
+    Wanted("landing 10 ms behind a checkpoint of 10 MB: 40 ms", figure(LAND, "10 MB resident", "landing"), 40, "ms"),
+    Wanted("the same with 100 MB", figure(LAND, "100 MB resident", "landing"), 40, "ms"),
+    Wanted(
+        "a hit of a history at most 1.5 times its trap: its operation",
+        times_of(HIT, "99,968 writes", "operations only"),
+        1.5,
+    ),
+    Wanted(
+        "the same: its instruction",
+        times_of(HIT, "99,968 writes", "every instruction"),
+        1.5,
+        why="3 us for counting who has stored",
+    ),
+    Wanted(
+        "the last of 1,000,000 writes on one core: a fifth of GDB's own counting",
+        times_of(LAST, "the last of 1,000,000", "gdbrr, one core"),
+        0.2,
+    ),
+    Wanted("`rr-back` at most 100 ms", figure(WARM, "rr-back", "time"), 100, "ms"),
+    Wanted("`reverse-stepi` at most 100 ms", figure(WARM, "reverse-stepi", "time"), 100, "ms"),
+    Wanted("`reverse-step` at most 100 ms", figure(WARM, "reverse-step", "time"), 100, "ms"),
+    Wanted("`reverse-next` at most 100 ms", figure(WARM, "reverse-next", "time"), 100, "ms"),
+    Wanted(
+        "`rr-back -w`, written in the last epoch, at most 300 ms",
+        figure(WARM, "rr-back -w, from the end", "time"),
+        300,
+        "ms",
+    ),
+    Wanted(
+        "the first prompt of `gdbrr debug` at most 1,500 ms behind GDB's own",
+        more(PROMPT, "of the same program", "gdbrr debug"),
+        1500,
+        "ms",
+    ),
 )
 
 
