@@ -82,7 +82,7 @@ NEEDS = {
     "tmux": tool("tmux", by_setup=False),
     "termdebug": Need("vim with termdebug", termdebug, by_setup=False),
     "setcap": Need("setcap, or no right to use it", lambda: shutil.which("setcap") is not None, by_setup=False),
-    "jemalloc": Need("libjemalloc", lambda: jemalloc() is not None, by_setup=False),
+    "jemalloc": Need("libjemalloc", lambda: jemalloc() is not None, by_setup=True),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 
