@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 9
+#define GR_ABI_VERSION 10
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -30,6 +30,7 @@
 #define GR_KIND_MAX 32
 #define GR_KNOB_MAX 64
 #define GR_LIVE_THREADS 1024
+#define GR_MOST_THREADS 0xffff // ever: so many tell the users of an object apart (log/edge.h)
 #define GR_THREAD_BLOCK 0x40000
 #define GR_FORMER 4
 #define GR_SLOTS 128
@@ -50,10 +51,10 @@ enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
 enum gr_action { GR_ACT_RECORD, GR_ACT_NATIVE, GR_ACT_IGNORE, GR_ACT_REFUSE };
 
 // ---------------------------------------------------------------- the log while recording
-// The log is one sparse file of 64 KiB units. A chunk is one or more units in a row, belongs to one thread, and
+// The log is one sparse file of units. A chunk is one or more units in a row, belongs to one thread, and
 // holds whole events. INVARIANT(commit-after-event): `used` grows only when the event below it is whole, so
 // what a killed process leaves behind is readable up to there.
-#define GR_UNIT 0x10000
+#define GR_UNIT 0x1000
 #define GR_CHUNK_MAGIC 0x4b4e4843
 #define GR_EVENT_DATA 0x2000000 // most bytes of data in one event; what is more follows in DATA events
 // INVARIANT(closed-is-closed): a log that is closed has this bit set in its clock, so that every stamp taken from then on

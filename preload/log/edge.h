@@ -73,7 +73,7 @@ static inline bool gr_edge_has(uint64_t mutex)
 #define GR_WORD_NONE (~0ULL)
 
 // Words of a thread and of its own stamp; of several threads with one stamp none is the last user.
-#define GR_SEVERAL 0xffff
+#define GR_SEVERAL GR_MOST_THREADS
 
 // What gives (`given`), and who reads under a read-write lock (`read`): a writer is behind both.
 struct gr_cell { _Alignas(64) uint64_t given; uint64_t read; };

@@ -61,9 +61,16 @@ static long populate(uint64_t to)
 	return ret;
 }
 
+// Threads may come and go all the time, and what one leaves empty stays so: its first chunk is small, each further one twice as large.
+#define DOUBLED 4 // times
+
 static bool new_chunk(struct gr_thread *self, size_t need)
 {
+	if (self->pub.index >= GR_MOST_THREADS)
+		return full(self, "the log has reached its limit of %u threads\nlet the program go on without, by limits.when_full=go_on", GR_MOST_THREADS, 0);
 	uint64_t units = (sizeof(struct gr_chunk) + need + GR_RUN_ROOM + GR_UNIT - 1) / GR_UNIT;
+	uint64_t wanted = 1U << (self->seq < DOUBLED ? self->seq : DOUBLED);
+	units = units > wanted ? units : wanted;
 	uint64_t first = __atomic_fetch_add(&gr_ctl->units, units, __ATOMIC_RELAXED);
 	uint64_t size = units * GR_UNIT;
 	if ((first + units) * GR_UNIT > gr_ctl->data_size) {

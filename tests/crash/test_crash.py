@@ -175,6 +175,18 @@ def test_a_full_log_stops_the_program(tmp_path: Path) -> None:
     assert prefix_of(demo, result.out)
 
 
+def test_threads_that_come_and_go_take_little_of_the_log(tmp_path: Path) -> None:
+    program = programs.build("threads_ever")
+    run(*GDBRR, "record", "-o", tmp_path / "x.demo", "--set", "limits.log=8M", "--", program, "1500").expect(0)
+
+
+def test_more_threads_than_a_demo_holds_are_left_out(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    result = run(*GDBRR, "record", "-o", demo, "--", programs.build("threads_ever"), "66000").expect(1)
+    assert "the recording ended early: the log has reached its limit of 65535 threads" in result.err
+    assert prefix_of(demo, result.out).endswith("65000\n")
+
+
 def test_a_full_log_lets_the_program_go_on(tmp_path: Path) -> None:
     demo, result = limited(tmp_path, "--set", "limits.when_full=go_on")
     assert result.expect(7).out.endswith("end\n")
