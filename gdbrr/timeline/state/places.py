@@ -17,6 +17,7 @@ from gdbrr.launch.carried import names
 from gdbrr.timeline.model import ThreadView
 
 _RED_ZONE = 128
+_WORD = 8
 _LOCAL = 0x1000
 """Bytes around a thread's descriptor that hold what is the thread's own."""
 _SYMTAB, _DYNSYM = 2, 11
@@ -127,8 +128,9 @@ def _of_file(pid: int, areas: Sequence[Area], address: int) -> str:
         found = [symbol for symbol in symbols if symbol.start <= at < symbol.end]
         if found:
             best = min(found, key=lambda symbol: symbol.end - symbol.start)
-            behind = f"+{at - best.start:#x}" if at > best.start else ""
-            return f"{best.name}{behind} of {os.path.basename(path)}"
+            # By whole words, as they are shown: the first byte of a number may be equal by chance.
+            inside = max(0, (at & -_WORD) - best.start)
+            return f"{best.name}{inside and f'+{inside:#x}' or ''} of {os.path.basename(path)}"
     return ""
 
 

@@ -117,13 +117,16 @@ def test_control_a_byte_of_a_leaf(moments_program: Program, tmp_path: Path) -> N
     assert not children()
 
 
-def test_control_a_byte_of_a_checkpoint(moments_program: Program, tmp_path: Path) -> None:
-    address = moments_program.symbols["calls"]
+@pytest.mark.parametrize("byte", [0, 1, 3])
+def test_control_a_byte_of_a_checkpoint(byte: int, moments_program: Program, tmp_path: Path) -> None:
+    """Whichever byte of a number differs, the number is named as it is shown."""
+    address = moments_program.symbols["calls"] + byte
     with open_demo(recorded(moments_program.path, tmp_path, *EPOCHS), check=True) as timeline:
         timeline.seek(timeline.end).drop()
         place = len(timeline._checkpoints._kept) // 2
         alter(timeline._checkpoints._kept[place].pid, address, b"\x01")
-        with pytest.raises(Differs, match=r"calls of moments\S*\) is 0x1, not 0x0") as caught:
+        told = rf"{address:#x} \(calls of moments\S*\) is {1 << 8 * byte:#x}, not 0x0"
+        with pytest.raises(Differs, match=told) as caught:
             timeline.verify()
         assert caught.value.tick == timeline.checkpoints[place + 1]
     assert not children()
