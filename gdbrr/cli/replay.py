@@ -132,10 +132,11 @@ def check(demo: Demo, trust: bool, progress: Progress) -> None:
 
     try:
         with open_demo(demo.path, trust=trust, check=True) as timeline:
-            compared = timeline.verify(tell_how_far)
+            compared, digests = timeline.verify(tell_how_far), timeline.digests
     finally:
         progress.clear()
-    tell(f"gdbrr: replayed twice, the state was the same at {number(compared, 'place')} that were compared")
+    recorded = f", and the recording's at {number(digests, 'place')}" if digests else ""
+    tell(f"gdbrr: replayed twice, the state was the same at {number(compared, 'place')} that were compared{recorded}")
 
 
 def main(args: argparse.Namespace) -> int:

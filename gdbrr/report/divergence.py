@@ -80,6 +80,7 @@ def to_json(demo: Demo, outcome: Outcome, found: Evidence | None = None) -> str:
             report["tick"], report["thread"] = at
         report["run"] = found.run
         report["call"] = found.call or None
+        report["page"] = found.page or None
         report["stack"] = [frame.as_json() for frame in found.stack]
         report["agreed"] = found.agreed
         report["agreed_stack"] = [frame.as_json() for frame in found.agreed_stack]
@@ -131,6 +132,8 @@ def _lines(demo: Demo, outcome: Outcome, found: Evidence) -> Iterator[str]:
         yield f"  the program did   {operation(panic.got_op, panic.got_nr, panic.got_object)}"
         if found.call:
             yield f"                    {found.call}"
+    if found.page:
+        yield f"  on that page      {printable(found.page)}"
     if soft and not outcome.kept:
         yield f"  before that       {soft.count} write(s) with other contents, first at tick {soft.tick}"
     yield from _stack("the program was here", found.stack)

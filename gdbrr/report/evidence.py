@@ -16,6 +16,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
 from gdbrr.report import calls, causes, stacks
 from gdbrr.report.stacks import Frame
+from gdbrr.timeline.state import places
 
 if TYPE_CHECKING:
     from gdbrr.demo.events import Event
@@ -45,6 +46,8 @@ class Evidence:
     agreed_stack: Sequence[Frame] = ()
     run: tuple[int, int] | None = None
     """The ticks around it that belong to the same thread in a row, first and last."""
+    page: str = ""
+    """What stands on the first page of memory that is not as in a digest of the recording."""
     notes: list[str] = field(default_factory=list)
 
 
@@ -74,6 +77,8 @@ class Collector:
         self._found.opened = causes.opened_files(replay.pid)
         born = len(self._demo.threads) + 1
         try:
+            if outcome.panic:
+                self._found.page = places.of_recorded(replay.pid, born, outcome.panic)
             running = [thread for thread in threads.read(replay.pid, born) if thread.index == at[1]]
             if running and not running[0].in_engine:
                 self._found.stack = stacks.of_running(replay.pid, running[0].tid)

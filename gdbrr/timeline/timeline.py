@@ -141,6 +141,14 @@ class DemoTimeline:
         return self._checkpoints.verify(self._end.tick, self._search.at_once, progress)
 
     @property
+    def digests(self) -> int:
+        """States of the recording that the demo holds (`record --digest`): every process that passes one, the skeleton,
+        a worker or a leaf, compares itself with it, checked or not."""
+        if not self._checkpoints.knob("digest"):
+            return 0
+        return sum(event.kind == lib.GR_OP_DIGEST for event in self.demo.events(stop=self._end.tick))
+
+    @property
     def start(self) -> Moment:
         return Moment(0)
 

@@ -22,6 +22,7 @@ from gdbrr.launch.replay import end_process
 from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline import tracer
 from gdbrr.timeline.model import Progress
+from gdbrr.timeline.state import places
 from gdbrr.timeline.tracer import NoProcess, Tracer
 
 if TYPE_CHECKING:
@@ -47,8 +48,8 @@ class NoRegister(GdbrrError):
     """All debug registers are taken by points, and the replay needs one for itself."""
 
 
-def failure(panic: Panic) -> GdbrrError:
-    """The error that a panic in a replay is."""
+def failure(panic: Panic, place: str = "") -> GdbrrError:
+    """The error that a panic in a replay is; PLACE is what stands where the state is not the recording's."""
     if panic.refused and panic.got_op:
         return errors.refusal(panic)
     if panic.refused and panic.text.endswith(_NEEDED):
@@ -59,7 +60,9 @@ def failure(panic: Panic) -> GdbrrError:
         return GdbrrError(f"this machine refuses {panic.text}", panic.hint or "gdbrr doctor says how to allow it")
     what = "is desynchronised" if panic.desynchronised else "failed"
     reason = panic.text or "it gives no reason"
-    return Desynchronised(panic.tick, f"the replay {what} at tick {panic.tick}: {reason}")
+    return Desynchronised(
+        panic.tick, f"the replay {what} at tick {panic.tick}: {reason}{place and f'; on that page: {place}'}"
+    )
 
 
 def _end_of(tick: int, ticks: int) -> int:
@@ -111,7 +114,7 @@ class Process:
     def check(self) -> None:
         panic = self.slot.panic
         if panic:
-            raise failure(panic)
+            raise failure(panic, places.of_recorded(self.pid, len(self.demo.threads), panic))
 
     def _must_live(self) -> None:
         if has_ended(self.pid):

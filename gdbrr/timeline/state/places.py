@@ -13,11 +13,15 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from gdbrr.abi import lib
+from gdbrr.ctl import threads as ctl_threads
+from gdbrr.ctl.control import Panic
 from gdbrr.launch.carried import names
 from gdbrr.timeline.model import ThreadView
 
 _RED_ZONE = 128
 _WORD = 8
+_SOME = 4
+"""Variables of a page that are named."""
 _LOCAL = 0x1000
 """Bytes around a thread's descriptor that hold what is the thread's own."""
 _SYMTAB, _DYNSYM = 2, 11
@@ -32,6 +36,9 @@ _HEAPS, _REGION = 1280, 0x800000000
 """GR_HEAPS and GR_HEAP_REGION of preload/heap/heap.h; the first one begins where the engine's zone ends."""
 
 
+Threads = Sequence[ThreadView] | Sequence[ctl_threads.Thread]
+
+
 class Area(NamedTuple):
     start: int
     end: int
@@ -39,7 +46,7 @@ class Area(NamedTuple):
     path: str
 
 
-def describe(pid: int, threads: Sequence[ThreadView], address: int) -> str:
+def describe(pid: int, threads: Threads, address: int) -> str:
     """A few words; nothing but the address where nothing more is known."""
     areas = list(_areas(pid))
     here = next((area for area in areas if area.start <= address < area.end), None)
@@ -47,6 +54,21 @@ def describe(pid: int, threads: Sequence[ThreadView], address: int) -> str:
         _of_thread(threads, here, address) or _of_heap(pid, address) or _of_file(pid, areas, address) or _named(here)
     )
     return f"{address:#x}{found and f' ({found})'}"
+
+
+def of_recorded(pid: int, born: int, panic: Panic) -> str:
+    """What stands on the first page that a digest of the recording has otherwise; nothing where that is unknown.
+
+    INVARIANT(pages-are-recorded): a demo holds one number for each page, so no byte of it can be named. BORN is how
+    many threads the run has.
+    """
+    page = panic.got_object
+    if panic.want_op != lib.GR_OP_DIGEST or not page:
+        return ""
+    areas, threads = list(_areas(pid)), ctl_threads.read(pid, born)
+    here = next((area for area in areas if area.start <= page < area.end), None)
+    stack = _of_thread(threads, here, page + lib.GR_PAGE - 1).partition(",")[0]
+    return stack or _of_heap(pid, page, lib.GR_PAGE) or _variables(pid, areas, page)
 
 
 def _areas(pid: int) -> Iterator[Area]:
@@ -61,7 +83,7 @@ def _named(area: Area | None) -> str:
     return area.path if area else ""
 
 
-def _of_thread(threads: Sequence[ThreadView], area: Area | None, address: int) -> str:
+def _of_thread(threads: Threads, area: Area | None, address: int) -> str:
     if area is None:
         return ""
     for thread in threads:
@@ -76,7 +98,8 @@ def _of_thread(threads: Sequence[ThreadView], area: Area | None, address: int) -
 
 
 # ---------------------------------------------------------------- the heap
-def _of_heap(pid: int, address: int) -> str:
+def _of_heap(pid: int, address: int, wide: int = 1) -> str:
+    """The block that holds WIDE bytes from ADDRESS on; of several their size."""
     number, offset = divmod(address - lib.GR_ZONE_END, _REGION)
     if not 0 <= number < _HEAPS:
         return ""
@@ -97,7 +120,12 @@ def _of_heap(pid: int, address: int) -> str:
         while back < len(entries) - 1 and entries[-2 - back][:2] == (kind, cls):
             back += 1
         span, size = table + (page - back % _SPAN_PAGES) * lib.GR_PAGE, _class_size(cls)
-        return f"heap block {span + (address - span) // size * size:#x} of {size} bytes"
+        block = span + (address - span) // size * size
+        return (
+            f"heap block {block:#x} of {size} bytes"
+            if block + size >= address + wide
+            else f"heap blocks of {size} bytes"
+        )
     for back in range(len(entries)):
         kind, _, _, pages = entries[-1 - back]
         if kind == _LARGE and pages > back:
@@ -115,23 +143,39 @@ def _class_size(cls: int) -> int:
 
 # ---------------------------------------------------------------- variables
 def _of_file(pid: int, areas: Sequence[Area], address: int) -> str:
+    file, symbols, at = _file_at(pid, areas, address)
+    found = [symbol for symbol in symbols if symbol.start <= at < symbol.end]
+    if not found:
+        return ""
+    best = min(found, key=lambda symbol: symbol.end - symbol.start)
+    # By whole words, as they are shown: the first byte of a number may be equal by chance.
+    inside = max(0, (at & -_WORD) - best.start)
+    return f"{best.name}{f'+{inside:#x}' if inside else ''} of {file}"
+
+
+def _variables(pid: int, areas: Sequence[Area], page: int) -> str:
+    file, symbols, at = _file_at(pid, areas, page)
+    here = sorted({symbol for symbol in symbols if symbol.start < at + lib.GR_PAGE and at < symbol.end})
+    names = list(dict.fromkeys(symbol.name for symbol in here))
+    if not names:
+        return ""
+    more = f" and {len(names) - _SOME} more" if len(names) > _SOME else ""
+    return f"{', '.join(names[:_SOME])}{more} of {file}"
+
+
+def _file_at(pid: int, areas: Sequence[Area], address: int) -> tuple[str, Sequence[Symbol], int]:
+    """The name of the file that is mapped there or in front, its symbols, and the address as they have it."""
     bases: dict[str, int] = {}
     for area in areas:
         if area.path.startswith("/") and not area.offset:
             bases.setdefault(area.path, area.start)
-    carried = names.of(pid)
     below = [path for path, base in bases.items() if base <= address]
-    for path in sorted(below, key=bases.__getitem__, reverse=True)[:1]:
-        here = os.fsdecode(carried.here(os.fsencode(path))) if carried else path
-        lowest, symbols = _symbols(here)
-        at = address - bases[path] + lowest
-        found = [symbol for symbol in symbols if symbol.start <= at < symbol.end]
-        if found:
-            best = min(found, key=lambda symbol: symbol.end - symbol.start)
-            # By whole words, as they are shown: the first byte of a number may be equal by chance.
-            inside = max(0, (at & -_WORD) - best.start)
-            return f"{best.name}{inside and f'+{inside:#x}' or ''} of {os.path.basename(path)}"
-    return ""
+    if not below:
+        return "", (), 0
+    path = max(below, key=bases.__getitem__)
+    carried = names.of(pid)
+    lowest, symbols = _symbols(os.fsdecode(carried.here(os.fsencode(path))) if carried else path)
+    return os.path.basename(path), symbols, address - bases[path] + lowest
 
 
 class Symbol(NamedTuple):

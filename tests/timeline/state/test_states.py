@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from gdbrr.abi import lib
 from gdbrr.ctl import changes
 from gdbrr.errors import EXIT_DESYNC
+from gdbrr.timeline.hits import Pass, pieces_of
 from gdbrr.timeline.model import Moment, Point, PointKind
 from gdbrr.timeline.state.states import Differs, State, States, differences, state_of
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
@@ -181,6 +183,34 @@ def test_a_copy_of_a_copy_keeps_what_changed_in_between(moments_program: Program
     assert not children()
 
 
+def test_what_is_recorded_with_digests_is_equal(tmp_path: Path) -> None:
+    demo = recorded(programs.build("unseen"), tmp_path, *EPOCHS, "--digest=10")
+    told = gdbrr("replay", "--check", demo).expect(0).err
+    with open_demo(demo, check=True) as timeline:
+        compared, digests = timeline.verify(), timeline.digests
+    assert compared > 3 and digests > 5
+    assert f"the same at {compared} places that were compared, and the recording's at {digests} places" in told
+    with open_demo(recorded(programs.build("unseen"), tmp_path, *EPOCHS), check=True) as timeline:
+        assert timeline.digests == 0
+
+
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [("g", "counter.* of unseen"), ("h", "heap blocks of 48 bytes"), ("s", "the stack of thread 1")],
+)
+def test_control_a_recording_with_digests_is_compared_by_the_skeleton(where: str, name: str, tmp_path: Path) -> None:
+    """INVARIANT(pages-are-recorded): of what differs the page is known, and what stands there."""
+    program, demo = programs.build("unseen", ["-no-pie"]), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, *EPOCHS, "--digest=10", "--", program, where).expect(0)
+    told = gdbrr("replay", demo).expect(EXIT_DESYNC).err
+    assert "the state differs in 1 pages" in told and re.search(f"on that page .*{name}\n", told)
+    with open_demo(demo) as timeline:
+        with pytest.raises(Desynchronised, match=rf"; on that page: .*{name}\. ") as caught:
+            timeline.seek(timeline.end)
+        assert 0 < caught.value.tick < timeline.end.tick
+    assert not children()
+
+
 def test_a_recording_with_digests_is_compared_in_leaves(tmp_path: Path) -> None:
     """What the demo knows of the state: whoever passes there compares, the skeleton and the leaves."""
     program = Program("grows")
@@ -190,8 +220,21 @@ def test_a_recording_with_digests_is_compared_in_leaves(tmp_path: Path) -> None:
         source = timeline._checkpoints._kept[-3]
         worker = source.wake(lib.GR_LIVE_THREADS)
         area = next(line for line in Path(f"/proc/{worker.pid}/maps").read_text().splitlines() if "[stack]" in line)
-        alter(worker.pid, int(area.split()[0].split("-")[1], 16) - 16, b"\x55")
-        with pytest.raises(Desynchronised, match="the state differs in 1 pages of memory"):
+        address = int(area.split()[0].split("-")[1], 16) - 16
+        alter(worker.pid, address, b"\x55")
+        told = "the state differs in 1 pages of memory.*; on that page: the stack of thread 1"
+        with pytest.raises(Desynchronised, match=told):
             worker.run(timeline.end.tick)
         worker.drop()
+        # And in a search's, whose process is a copy of one that was altered.
+        altered = source.wake(lib.GR_LIVE_THREADS)
+        alter(altered.pid, address, b"\x55")
+        copy = altered.freeze()
+        altered.drop()
+        pieces = pieces_of(Point(PointKind.EXEC, program.symbols["main"]))
+        run = Pass(copy, timeline._order, pieces, timeline.end.tick, None)
+        with pytest.raises(Desynchronised, match=told):
+            run.wait(None, "searching", 0)
+        run.drop()
+        copy.drop()
     assert not children()
