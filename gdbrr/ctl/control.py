@@ -23,6 +23,10 @@ FOREVER = (1 << 64) - 1
 _DIGEST_TIMEOUT = 60.0
 _PATIENCE = 0.02
 """Seconds after which a waiting controller looks whether the process still lives and reports progress."""
+_HITS, _BEHIND = (ffi.offsetof("struct gr_slot", name) for name in ("hit", "hits_taken"))
+_CLEARED = ((0, _HITS), (_BEHIND, ffi.sizeof("struct gr_slot") - _BEHIND))
+"""(start, size) in a slot: all but its hits, whose number is 0; a slot that never had any has no pages for them."""
+_ZEROS = bytes(max(size for _, size in _CLEARED))
 
 
 class Panic(NamedTuple):
@@ -103,6 +107,7 @@ class Slot:
         self._mark = raw.ack_seq
         self._taken = 0
         self._cmd_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "cmd_seq")))
+        self._start = ffi.cast("char *", ffi.addressof(raw))
         self._ack_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "ack_seq")))
         self._taken_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "hits_taken")))
 
@@ -136,7 +141,8 @@ class Slot:
 
     def clear(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> None:
         """Make the slot ready for a process that does not exist yet."""
-        ffi.memmove(ffi.addressof(self.raw), bytes(ffi.sizeof("struct gr_slot")), ffi.sizeof("struct gr_slot"))
+        for start, size in _CLEARED:
+            ffi.memmove(self._start + start, _ZEROS, size)
         self.raw.flags = flags
         self.raw.final_thread = final_thread
         self._mark = 0

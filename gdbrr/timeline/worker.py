@@ -108,8 +108,12 @@ class Process:
 
     def is_expendable(self, score: int) -> None:
         """INVARIANT(copies-go-first): when memory is short, the kernel ends a copy rather than anything else."""
-        with contextlib.suppress(OSError), open(f"/proc/{self.pid}/oom_score_adj", "w", encoding="ascii") as file:
-            file.write(str(score))
+        with contextlib.suppress(OSError):
+            file = os.open(f"/proc/{self.pid}/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(file, str(score).encode())
+            finally:
+                os.close(file)
 
     def check(self) -> None:
         panic = self.slot.panic

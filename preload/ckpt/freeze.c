@@ -42,29 +42,31 @@ static long copy(void)
 	return GR_RAW(SYS_clone, SIGCHLD | CLONE_PARENT, 0, 0, 0, 0);
 }
 
+static void announce_in(struct gr_slot *slot, enum gr_slot_state state)
+{
+	struct gr_slot *own = gr_slot;
+	gr_slot = slot;
+	gr_slot_announce(state);
+	gr_slot = own;
+}
+
 // INVARIANT(no-answer-no-copy): a copy that could not be made is told of in the slot that it was to have, or the controller
 // would wait for it.
 static void refused(struct gr_slot *slot, long error)
 {
-	struct gr_slot *own = gr_slot;
 	slot->pid = 0;
 	slot->panic.set = 1;
 	slot->panic.code = GR_PANIC_REFUSED;
 	gr_format(slot->panic.text, sizeof slot->panic.text,
 		  "another process (error %d)\nraise `ulimit -u`, or lower limits.checkpoints in the profile", -error);
-	gr_slot = slot;
-	gr_slot_announce(GR_S_PANIC);
-	gr_slot = own;
+	announce_in(slot, GR_S_PANIC);
 }
 
 static void frozen(void *arg)
 {
-	uint32_t seen = 0;
+	uint32_t seen = 0; // INVARIANT(no-command-lost): it may be told something before it has ever run
 	gr_slot = arg;
-	gr_slot->pid = gr_pid();
-	gr_slot->tick = gr_replay.tick;
 	die_with_controller();
-	gr_slot_announce(GR_S_FROZEN);
 	for (;;) {
 		enum gr_cmd cmd = gr_slot_command(&seen);
 		if (cmd == GR_CMD_DIE)
@@ -87,7 +89,7 @@ static void frozen(void *arg)
 
 void gr_ckpt_freeze(struct gr_thread *self, uint32_t number)
 {
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
 		struct gr_thread *t = gr_thread_block(i);
 		if (t != self && gr_thread_lives(t))
 			gr_park_await(t);
@@ -96,10 +98,17 @@ void gr_ckpt_freeze(struct gr_thread *self, uint32_t number)
 		gr_wake_complete();
 		return;
 	}
+	struct gr_slot *slot = &gr_ctl->slot[number % GR_SLOTS];
 	gr_files_note();
 	long pid = copy();
 	if (pid == 0)
-		gr_call_on((uint64_t)wake_stack + sizeof wake_stack, frozen, &gr_ctl->slot[number % GR_SLOTS]);
-	if (pid < 0)
-		refused(&gr_ctl->slot[number % GR_SLOTS], pid);
+		gr_call_on((uint64_t)wake_stack + sizeof wake_stack, frozen, slot);
+	if (pid < 0) {
+		refused(slot, pid);
+		return;
+	}
+	// The copy is whole from here on, and need not have run to be told of.
+	slot->pid = pid;
+	slot->tick = gr_replay.tick;
+	announce_in(slot, GR_S_FROZEN);
 }

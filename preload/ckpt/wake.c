@@ -95,7 +95,7 @@ _Noreturn void gr_wake(void)
 	gr_files_reopen();
 	collect_owners();
 	expected = arrived = 0;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++)
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++)
 		expected += gr_thread_lives(gr_thread_block(i));
 	bool leader = gr_thread_by_index(0);
 	expected += !leader; // the task itself, which writes owners to the end

@@ -16,6 +16,8 @@
 __thread struct gr_thread *gr_self;
 __thread struct gr_thread *gr_left;
 
+static uint32_t blocks;
+
 void gr_thread_leave(void)
 {
 	gr_left = gr_self;
@@ -37,6 +39,18 @@ struct gr_thread *gr_thread_block(uint32_t block)
 	return (struct gr_thread *)(GR_THREADS_ADDR + (uint64_t)block * GR_THREAD_BLOCK);
 }
 
+uint32_t gr_thread_blocks(void)
+{
+	return __atomic_load_n(&blocks, __ATOMIC_ACQUIRE);
+}
+
+static void taken(uint32_t block)
+{
+	uint32_t was = gr_thread_blocks();
+	while (was <= block && !__atomic_compare_exchange_n(&blocks, &was, block + 1, true, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+		;
+}
+
 // INVARIANT(no-block-before-death): a block is taken again only when the kernel has forgotten its thread, because the
 // thread runs on the block's stack to its very last instruction.
 static bool gone(struct gr_thread *t)
@@ -50,6 +64,7 @@ struct gr_thread *gr_thread_alloc(uint32_t index)
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		uint32_t block = (index + i) % GR_LIVE_THREADS;
 		struct gr_thread *t = gr_thread_block(block);
+		taken(block);
 		uint32_t state = __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE);
 		if (state != GR_T_FREE && !gone(t))
 			continue;
@@ -67,9 +82,10 @@ struct gr_thread *gr_thread_alloc(uint32_t index)
 
 struct gr_thread *gr_thread_by_index(uint32_t index)
 {
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
-		struct gr_thread *t = gr_thread_block((index + i) % GR_LIVE_THREADS);
-		if (gr_thread_lives(t) && t->pub.index == index)
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) { // mostly it is the first one
+		uint32_t block = (index + i) % GR_LIVE_THREADS;
+		struct gr_thread *t = gr_thread_block(block);
+		if (block < gr_thread_blocks() && gr_thread_lives(t) && t->pub.index == index)
 			return t;
 	}
 	return NULL;
@@ -77,7 +93,7 @@ struct gr_thread *gr_thread_by_index(uint32_t index)
 
 struct gr_thread *gr_thread_by_descriptor(uint64_t descriptor)
 {
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
 		struct gr_thread *t = gr_thread_block(i);
 		if (gr_thread_lives(t) && t->fs_base == descriptor)
 			return t;

@@ -93,6 +93,10 @@ struct gr_thread *gr_thread_by_index(uint32_t index);
 struct gr_thread *gr_thread_by_tid(uint32_t tid);
 struct gr_thread *gr_thread_block(uint32_t block);
 
+// So many blocks were ever taken, the first ones. INVARIANT(no-look-behind): whoever looked at those behind would give each a page
+// table, and so every copy of this process.
+uint32_t gr_thread_blocks(void);
+
 // Born, and not gone through its end.
 static inline bool gr_thread_lives(const struct gr_thread *t)
 {

@@ -283,7 +283,7 @@ bool gr_patch_undo(struct gr_thread *only)
 	gr_text_close(fd);
 	if (only)
 		leave_stubs(only);
-	for (unsigned i = 0; !only && i < GR_LIVE_THREADS; i++) {
+	for (unsigned i = 0; !only && i < gr_thread_blocks(); i++) {
 		struct gr_thread *t = gr_thread_block(i);
 		if (gr_thread_lives(t))
 			leave_stubs(t);

@@ -181,7 +181,7 @@ static void await_turn(struct gr_thread *self, enum want want)
 // could not have had the lock; so each who stands there runs until it comes to the gate again.
 static void lend(struct gr_thread *self)
 {
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
 		struct gr_thread *t = gr_thread_block(i);
 		if (t == self || !t->behind || t->pub.state == GR_T_EXITED)
 			continue;
@@ -373,7 +373,7 @@ void gr_gate_leave(struct gr_thread *self)
 	if (gr_replay.tick == gr_image->ticks || gr_replay.tick == gr_slot->stop_tick) {
 		// INVARIANT(a-turn-waits): somebody has to stand there; whoever is left will do, he meets the same condition. He who
 		// handed his turn to us may not be PARKED yet: the turn stays his until he is.
-		for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
 			struct gr_thread *t = gr_thread_block(i);
 			if (gr_thread_lives(t)) {
 				gr_unpark(t);

@@ -169,7 +169,7 @@ void gr_points_arm(void)
 		seen[i].value = value_at(&gr_slot->point[i]);
 	if (gr_slot->flags & GR_SLOT_TRACED)
 		return;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
 		const struct gr_thread *t = gr_thread_block(i);
 		if (gr_thread_lives(t))
 			open_for(t);

@@ -72,6 +72,14 @@ def test_copies_are_the_first_to_go_when_memory_is_short(timeline: DemoTimeline)
     assert int(Path(f"/proc/{leaf.pid}/oom_score_adj").read_text()) == 500
 
 
+def test_a_copy_has_no_tables_that_its_program_does_not_need(timeline: DemoTimeline) -> None:
+    """INVARIANT(no-look-behind), INVARIANT(no-high-descriptor): each would be copied with each copy."""
+    leaf = timeline.seek(timeline.end)
+    for pid in (leaf.pid, *(kept.pid for kept in timeline._checkpoints._kept)):
+        status = dict(line.split(":\t") for line in Path(f"/proc/{pid}/status").read_text().splitlines())
+        assert int(status["FDSize"]) <= 256 and int(status["VmPTE"].split()[0]) < 300
+
+
 def test_a_checkpoint_that_was_killed_is_made_again(timeline: DemoTimeline, counter: Point) -> None:
     """INVARIANT(copies-go-first): whoever ends them, everything goes on."""
     expected = chain(timeline, counter, 42)

@@ -143,7 +143,9 @@ void gr_output_move(const struct gr_call *call, const struct gr_event *end)
 void gr_output_init(void)
 {
 	struct rlimit limit;
-	if (GR_RAW(SYS_getrlimit, RLIMIT_NOFILE, &limit))
+	// INVARIANT(no-high-descriptor): who shows nothing needs none. Each copy of a process copies its table of descriptors up to the
+	// highest one, and the limit may be a million.
+	if (!(gr_slot->flags & GR_SLOT_ECHO) || GR_RAW(SYS_getrlimit, RLIMIT_NOFILE, &limit))
 		return;
 	uint64_t hidden = (limit.rlim_cur < GR_DESCRIPTORS ? limit.rlim_cur : GR_DESCRIPTORS) - 4; // behind what a program opens
 	for (int i = 0; i < 2; i++) {
