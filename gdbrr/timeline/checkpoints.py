@@ -11,7 +11,8 @@ import bisect
 import contextlib
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 from gdbrr.abi import lib
 from gdbrr.ctl.changes import Changes, unwritten_pages
@@ -25,6 +26,7 @@ from gdbrr.timeline.step.near import Near
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker
 
+_Answer = TypeVar("_Answer")
 _SPACING = 20
 """How many times longer the replay between two checkpoints takes than making one, once they had to be thinned out."""
 _SPARE = 8
@@ -260,17 +262,9 @@ class Checkpoints:
         before = self.states.compared
         with self.pinned():
             self.reach(end, progress)
-            ticks = [*self.states.ticks, *([] if end in self.states.ticks else [end])]
             with self._lock:
                 kept = list(self._kept)
-            behind = [one.tick for one in kept[1:]] + [end]
-            stretches = [
-                (one, [tick for tick in ticks if one.tick < tick <= last])
-                for one, last in zip(kept, behind, strict=True)
-            ]
-            if stretches and stretches[-1][1][-1:] == [end]:  # nobody but a leaf comes there, so two of them do
-                stretches.append((kept[-1], [end]))
-            verify(self.states, stretches, self._final_thread, at_once, progress)
+            verify(self.states, kept, end, self._final_thread, at_once, progress)
         return self.states.compared - before
 
     @property
@@ -295,15 +289,27 @@ class Checkpoints:
     def worker_at(self, tick: int, progress: Progress | None = None) -> Worker:
         """A worker that stands in front of TICK."""
         with self._working():
-            with self._lock:
-                worker = self.wake(self.nearest(tick, progress))
+            return self.with_room(lambda: self._come_to(tick, progress))
+
+    def with_room(self, ask: Callable[[], _Answer]) -> _Answer:
+        """What ASK answers. Where it needs more processes or threads than there may be, checkpoints go."""
+        while True:
             try:
-                if worker.slot.tick < tick:
-                    self._go_on(worker, tick, progress)
-            except BaseException:
-                worker.drop()
-                raise
-            return worker
+                return ask()
+            except NoProcess:
+                if not self.make_room(None):
+                    raise
+
+    def _come_to(self, tick: int, progress: Progress | None) -> Worker:
+        with self._lock:
+            worker = self.wake(self.nearest(tick, progress))
+        try:
+            if worker.slot.tick < tick:
+                self._go_on(worker, tick, progress)
+        except BaseException:
+            worker.drop()
+            raise
+        return worker
 
     def _go_on(self, worker: Worker, tick: int, progress: Progress | None) -> None:
         """INVARIANT(again-is-near): who was at a place comes there, and a little in front of it, by a short way."""

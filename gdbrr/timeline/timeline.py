@@ -28,7 +28,7 @@ from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Turn
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
-from gdbrr.timeline.worker import Desynchronised
+from gdbrr.timeline.worker import Desynchronised, Worker
 
 Stop = tuple[int, dict[str, int]]
 """Where a recording that still goes on stands: thread index and registers."""
@@ -200,7 +200,15 @@ class DemoTimeline:
         return self._checkpoints.ticks
 
     def seek(self, moment: Moment, progress: Progress | None = None) -> DemoLeaf:
-        worker = self._checkpoints.worker_at(self._checked(moment).tick, progress)
+        worker = self._checkpoints.with_room(lambda: self._brought_to(self._checked(moment), progress))
+        thread = self._order.thread_of(moment.tick)
+        last = None if self._order.ticks == self.demo.ticks else self._order.ticks
+        leaf = DemoLeaf(worker, moment, thread, len(self.demo.threads), self._leaves.discard, last)
+        self._leaves.add(leaf)
+        return leaf
+
+    def _brought_to(self, moment: Moment, progress: Progress | None) -> Worker:
+        worker = self._checkpoints.worker_at(moment.tick, progress)
         try:
             if moment.pc is not None:
                 armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, moment.nth)
@@ -210,11 +218,7 @@ class DemoTimeline:
         except BaseException:
             worker.drop()
             raise
-        thread = self._order.thread_of(moment.tick)
-        last = None if self._order.ticks == self.demo.ticks else self._order.ticks
-        leaf = DemoLeaf(worker, moment, thread, len(self.demo.threads), self._leaves.discard, last)
-        self._leaves.add(leaf)
-        return leaf
+        return worker
 
     def last_hit(
         self,

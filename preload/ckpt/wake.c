@@ -116,7 +116,7 @@ _Noreturn void gr_wake(void)
 		long flags = THREAD_FLAGS | (t->ctid ? CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID : 0);
 		long tid = gr_clone_remake(flags, stack, (long)&t->pub.tid, (long)t->ctid, t->fs_base, t);
 		if (tid < 0)
-			gr_panic(NULL, GR_PANIC_REFUSED, "another thread (error %d)\nraise `ulimit -u`, or lower limits.checkpoints in the profile", -tid, 0);
+			gr_panic(NULL, GR_PANIC_REFUSED, GR_NO_THREAD, -tid, 0);
 	}
 	if (!main_thread) { // it has ended: INVARIANT(a-leader-stays)
 		write_owners();

@@ -4,6 +4,9 @@
 // Owns: the panic record of our slot.
 #pragma once
 
+// Of a thread that the kernel makes not: while recording the program is told, but a replay cannot be another one.
+#define GR_NO_THREAD "another thread (error %d)\nraise `ulimit -u`, or lower limits.checkpoints in the profile"
+
 #include "../abi.h"
 #include "thread.h"
 

@@ -137,7 +137,7 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 		call->result = recording ? gr_clone_thread(call->nr, a[0], a[1], a[2], a[3], a[4], child)
 					 : gr_clone_thread(SYS_clone, flags, stack, ptid, ctid, tls, child);
 		if (call->result < 0 && !recording)
-			gr_panic(call->self, GR_PANIC_DESYNC, "the kernel refuses a thread here (error %d)", -call->result, 0);
+			gr_panic(call->self, GR_PANIC_REFUSED, GR_NO_THREAD, -call->result, 0);
 		if (call->result < 0) {
 			__atomic_sub_fetch(&live, 1, __ATOMIC_SEQ_CST);
 			gr_thread_release(child);

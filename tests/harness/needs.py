@@ -69,6 +69,10 @@ def ordinary_user() -> bool:
     return users.interpreter() is not None
 
 
+def any_user() -> bool:
+    return os.geteuid() == 0 and ordinary_user()
+
+
 NEEDS = {
     "gdb": tool("gdb"),
     "gdbserver": tool("gdbserver"),
@@ -77,6 +81,7 @@ NEEDS = {
     "perf_breakpoints": Need("perf breakpoints", perf_breakpoints, by_setup=False),
     "private_mounts": Need("right to mount in a namespace of its own", private_mounts, by_setup=False),
     "ordinary_user": Need("ordinary user who could run this checkout", ordinary_user, by_setup=False),
+    "any_user": Need("right to be any user, or none who could run this checkout", any_user, by_setup=False),
     **{name: tool(name) for name in ("strace", "sqlite3", "xz", "git", "curl")},
     "perl": tool("perl", by_setup=False),
     "tmux": tool("tmux", by_setup=False),

@@ -1,7 +1,7 @@
 """Running gdbrr as an ordinary user: as ourselves, or as nobody where the tests run as root.
 
 Runs in: pytest. May call: setpriv.
-Owns: the choice of an interpreter that nobody may run, and a place of his own.
+Owns: the choice of an interpreter that nobody may run, and a place of his own; users who have what a test starts only.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from harness import ROOT
 from harness.run import Result, run
 
 NOBODY = 65534
+_LONELY = 1 << 20
+"""Users from here on are nobody's but a test's."""
 
 
 @functools.cache
@@ -59,12 +61,25 @@ def ordinary(*words: str | Path, cwd: Path, before: tuple[str | Path, ...] = (),
     return run(*user, *before, python[-1], "-m", "gdbrr", *words, cwd=cwd, env={**environment(), **env})
 
 
+def lonely() -> int:
+    """A user who has no processes yet: those that a limit counts are the test's. Only root can be him."""
+    return _LONELY + os.getpid()
+
+
+def as_user(user: int, *words: str | Path, cwd: Path) -> Result:
+    """This checkout's Python with WORDS, run by USER."""
+    python = interpreter()
+    assert python is not None and os.geteuid() == 0
+    python = [word.replace(str(NOBODY), str(user)) for word in python]
+    return run(*python, *words, cwd=cwd, env={**environment(), "TMPDIR": str(cwd)})
+
+
 @contextmanager
-def place() -> Iterator[Path]:
+def place(user: int = NOBODY) -> Iterator[Path]:
     """A directory that the ordinary user may enter and write to; pytest's own are closed to everybody else."""
     path = Path(tempfile.mkdtemp(prefix="gdbrr-user-"))
     if os.geteuid() == 0:
-        os.chown(path, NOBODY, NOBODY)
+        os.chown(path, user, user)
     try:
         yield path
     finally:

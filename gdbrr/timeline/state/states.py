@@ -108,15 +108,27 @@ class States:
         return False
 
 
+def _stretches(kept: Sequence[Checkpoint], known: Sequence[int], end: int) -> Iterator[tuple[Checkpoint, list[int]]]:
+    """Where to run from each checkpoint, up to the next one, to be compared with who was there."""
+    ticks = [*known, *([] if end in known else [end])]
+    for place, one in enumerate(kept):
+        last = kept[place + 1].tick if place + 1 < len(kept) else end
+        if stops := [tick for tick in ticks if one.tick < tick <= last]:
+            yield one, stops
+            if place + 1 == len(kept):  # nobody but a leaf comes to the end, so two of them do
+                yield one, [end]
+
+
 def verify(
     states: States,
-    stretches: Sequence[tuple[Checkpoint, list[int]]],
+    kept: Sequence[Checkpoint],
+    end: int,
     final_thread: int,
     at_once: int,
     progress: Progress | None,
 ) -> None:
-    """Run each stretch from a checkpoint on to some ticks, one behind the other."""
-    waiting = [(source, list(ticks)) for source, ticks in stretches if ticks]
+    """Run from each of the checkpoints to the next one, and from the last one to END, and compare on the way."""
+    waiting = list(_stretches(kept, states.ticks, end))
     running: list[tuple[Worker, list[int]]] = []
     total = len(waiting)
     try:

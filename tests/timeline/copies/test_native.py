@@ -14,7 +14,7 @@ import pytest
 from gdbrr.timeline.model import Moment, Point, PointKind
 from harness.run import gdbrr
 
-from .conftest import BOTH_WAYS, Program, whole, word
+from ..conftest import BOTH_WAYS, Program, whole, word
 
 READS = 400
 

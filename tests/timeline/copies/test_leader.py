@@ -11,7 +11,7 @@ from gdbrr.timeline.model import Moment, Point, PointKind, as_recorded
 from gdbrr.timeline.timeline import open_demo
 from harness.run import gdbrr
 
-from .conftest import BOTH_WAYS, Program, children, in_epochs, standing, word
+from ..conftest import BOTH_WAYS, Program, children, in_epochs, standing, word
 
 
 @pytest.mark.parametrize("points", BOTH_WAYS)
