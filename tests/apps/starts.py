@@ -48,13 +48,14 @@ def cc1() -> str:
     return run("gcc", "-print-prog-name=cc1").out.strip() if shutil.which("gcc") else "cc1"
 
 
-def compiled(app: App) -> Path:
-    out = BUILD / "apps" / Path(app.source).stem
+@functools.cache
+def compiled(source: str, libraries: str, flags: Sequence[str]) -> Path:
+    out = BUILD / "apps" / Path(source).stem
     out.parent.mkdir(parents=True, exist_ok=True)
-    found = run("pkg-config", "--cflags", "--libs", app.libraries).out.split() if app.libraries else []
-    compiler = ["g++", "-std=c++20"] if app.source.endswith(".cc") else ["gcc"]
+    found = run("pkg-config", "--cflags", "--libs", libraries).out.split() if libraries else []
+    compiler = ["g++", "-std=c++20"] if source.endswith(".cc") else ["gcc"]
     fresh = out.with_name(f"{out.name}.{os.getpid()}")
-    run(*compiler, "-g", "-O0", "-pthread", "-o", fresh, PROGRAMS / app.source, *app.flags, *found).expect(0)
+    run(*compiler, "-g", "-O0", "-pthread", "-o", fresh, PROGRAMS / source, *flags, *found).expect(0)
     fresh.replace(out)
     return out
 
@@ -65,7 +66,7 @@ def prepare(app: App, here: Path) -> list[str]:
     (here / "numbers").write_text("".join(f"{i * 7919 % 10007}\n" for i in range(100000)))
     places = {"here": str(here), "root": str(ROOT), "port": str(app.port), "cc1": cc1()}
     if app.source:
-        places["program"] = str(compiled(app))
+        places["program"] = str(compiled(app.source, app.libraries, app.flags))
     for name, text in app.files.items():
         (here / name).write_text(text.format(**places))
     if app.before:

@@ -48,8 +48,7 @@ def fault(name: str, missing: Callable[[], str] = lambda: "") -> Callable[[Act],
 
 def recording(place: Place, subject: Subject, before: Sequence[str | Path] = ()) -> tuple[Path, Running]:
     demo = place.kept / "x.demo"
-    words = (*GDBRR, "record", "--order", subject.order, "-o", demo, "--", *subject.words)
-    return demo, place.start(*words, before=before)
+    return demo, subject.recording(place, demo, before=before)
 
 
 def some_time(rng: random.Random, subject: Subject) -> None:
@@ -96,7 +95,7 @@ def recorder_killed(place: Place, subject: Subject, rng: random.Random) -> str:
     started.process.kill()
     ended = started.wait()
     gone(place)
-    ended.out = started.out.read_bytes()  # the program went on behind its recorder's end
+    ended.out = started.output()  # the program went on behind its recorder's end
     if not hit:
         return f"it had ended before; {checks.whole_or_said(place, subject, demo, ended)}"
     left = demo.with_name(demo.name + ".recording")
@@ -159,9 +158,9 @@ def disk_full(place: Place, subject: Subject, rng: random.Random) -> str:
     disk.mkdir()
     size = int(256 * 1024 * 2 ** (rng.random() * 5))
     script = ON_SMALL_DISK.replace("$GDBRR_COMMAND", " ".join(f"'{word}'" for word in GDBRR))
-    before = ["unshare", "-m", "sh", "-c", script, "sh", str(size), disk, demo]
-    words = [*GDBRR, "record", "--order", subject.order, "--set", f"limits.when_full={rng.choice(('stop', 'go_on'))}"]
-    ended = place.run(*words, "-o", "x.demo", "--", *subject.words, before=before)
+    before: list[str | Path] = ["unshare", "-m", "sh", "-c", script, "sh", str(size), disk, demo]
+    when_full = f"limits.when_full={rng.choice(('stop', 'go_on'))}"
+    ended = subject.recording(place, "x.demo", "--set", when_full, before=before).wait()
     if ended.status in (NO_COPY, NO_DISK):
         raise Lost(f"the disk could not be made: {ended.err}")
     return checks.whole_or_said(place, subject, demo, ended)
@@ -220,10 +219,22 @@ def slow_disk(place: Place, subject: Subject, rng: random.Random) -> str:
     device = subprocess.run(["losetup", "-f"], capture_output=True, text=True, check=True).stdout.strip()
     with group("blkio") as slow:
         speed = int(64 * 1024 * 2 ** (rng.random() * 4))
-        before = ["unshare", "-m", "sh", "-c", ON_SLOW_DISK, "sh", device, image, disk, slow, str(speed), demo]
-        words = [*GDBRR, "record", "--order", subject.order, "-o", "x.demo", "--", *subject.words]
+        before: list[str | Path] = [
+            "unshare",
+            "-m",
+            "sh",
+            "-c",
+            ON_SLOW_DISK,
+            "sh",
+            device,
+            image,
+            disk,
+            slow,
+            str(speed),
+            demo,
+        ]
         try:
-            ended = place.run(*words, before=before)
+            ended = subject.recording(place, "x.demo", before=before).wait()
         finally:
             place.end()
             for _ in range(100):  # the mount is gone with the last process of its namespace
@@ -278,7 +289,7 @@ def limited(place: Place, subject: Subject, *limits: str) -> str:
 
 def endless(place: Place, subject: Subject, limits: Sequence[str]) -> bool:
     try:
-        place.run(*subject.words, before=["prlimit", *limits])
+        subject.start(place, *subject.words, before=["prlimit", *limits]).wait()
     except Lost:
         return True
     return False
@@ -311,11 +322,11 @@ def little_memory(place: Place, subject: Subject, rng: random.Random) -> str:
     """The kernel kills whom it likes: the program, or its recorder."""
     size = int(12 * MIB * 2 ** (rng.random() * 4))
     with group("memory", memory__limit_in_bytes=str(size)) as small:
-        before = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', small / "cgroup.procs"]
+        before: list[str | Path] = ["sh", "-c", 'echo $$ >"$0" && exec "$@"', small / "cgroup.procs"]
         demo, started = recording(place, subject, before)
         ended, slow = patiently(place, subject, started)
         gone(place)
-        ended.out = started.out.read_bytes()
+        ended.out = started.output()
         left = demo.with_name(demo.name + ".recording")
         if ended.status == 128 + signal.SIGKILL and not demo.exists() and not left.exists():
             if ended.out:

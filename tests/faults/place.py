@@ -13,12 +13,14 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from faults.company import Company
 from harness import ROOT
 from harness.run import surroundings
 
@@ -53,23 +55,36 @@ class Place:
     token: str = field(default_factory=lambda: uuid.uuid4().hex)
     shared: frozenset[str] = field(default_factory=lambda: names(SHARED))
     number: int = 0
+    threads: list[threading.Thread] = field(default_factory=list)
+    sessions: set[str] = field(default_factory=set)
 
     def environment(self) -> dict[str, str]:
         there = str(self.private)
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
         return {**surroundings(), TOKEN: self.token, "TMPDIR": there, "XDG_RUNTIME_DIR": there, "PYTHONPATH": path}
 
-    def start(self, *words: str | Path, before: Sequence[str | Path] = ()) -> Running:
-        """WORDS below BEFORE, with its output in files: nobody reads a pipe while a fault is injected."""
+    def start(
+        self, *words: str | Path, before: Sequence[str | Path] = (), program: str = "", company: Company | None = None
+    ) -> Running:
+        """WORDS below BEFORE, with its output in files: nobody reads a pipe while a fault is injected. With COMPANY,
+        which looks after PROGRAM."""
         self.number += 1
-        files = [self.kept / f"{self.number}.{name}" for name in ("out", "err")]
-        with files[0].open("wb") as out, files[1].open("wb") as err:
+        paths = self.kept / f"{self.number}.out", self.kept / f"{self.number}.err"
+        with paths[0].open("wb") as out, paths[1].open("wb") as err:
+            stdin, stdout = company.streams(out) if company else (subprocess.DEVNULL, out.fileno())
             process = subprocess.Popen(
                 [str(word) for word in (*before, *words)],
-                cwd=self.kept, env=self.environment(), stdin=subprocess.DEVNULL, stdout=out, stderr=err,
+                cwd=self.kept, env=self.environment(), stdin=stdin, stdout=stdout, stderr=err,
                 start_new_session=True,
             )  # fmt: skip
-        return Running(process, *files)
+        self.sessions.add(str(process.pid))
+        running = Running(self, process, *paths, program)
+        if company:
+            company.started()
+            running.company = threading.Thread(target=company.attend, args=(running,))
+            running.company.start()
+            self.threads.append(running.company)
+        return running
 
     def run(self, *words: str | Path, before: Sequence[str | Path] = (), patience: float = PATIENCE) -> Ended:
         return self.start(*words, before=before).wait(patience)
@@ -85,9 +100,13 @@ class Place:
         return found
 
     def _is_of_here(self, task: Path) -> bool:
-        """The first task of a process may be gone, and with it what it says of itself, while others go on."""
+        """The first task of a process may be gone, and with it what it says of itself, while others go on. A server
+        may write its title over its environment, but stays in its session."""
         with contextlib.suppress(OSError):
-            return alive(task) and self.token.encode() in (task / "environ").read_bytes()
+            state, _, _, session = (task / "stat").read_text().rpartition(")")[2].split()[:4]
+            if state in ("Z", "X"):
+                return False
+            return session in self.sessions or self.token.encode() in (task / "environ").read_bytes()
         return False
 
     def program_of(self, program: str, started: Running) -> int | None:
@@ -116,13 +135,32 @@ class Place:
         for pid in self.processes():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        for thread in self.threads:
+            thread.join()
 
 
 @dataclass
 class Running:
+    place: Place
     process: subprocess.Popen[bytes]
     out: Path
     err: Path
+    program: str = ""
+    company: threading.Thread | None = None
+
+    def programs(self) -> list[int]:
+        """The program itself, wherever it runs."""
+        return [pid for pid in self.place.processes() if running(pid, Path(self.program))]
+
+    def over(self) -> bool:
+        """Nobody is left, nor will anybody come."""
+        return self.process.poll() is not None and not self.place.processes()
+
+    def output(self) -> bytes:
+        """What appeared on its terminal is there when the last one has left that, be it a program without recorder."""
+        while self.company and self.company.is_alive() and not self.programs():
+            time.sleep(0.01)
+        return self.out.read_bytes()
 
     def wait(self, patience: float = PATIENCE) -> Ended:
         try:
@@ -134,7 +172,7 @@ class Running:
                 f"no end within {patience:g} s: {self.process.args!r}\n{self.err.read_text(errors='replace')}"
             ) from None
         status = status if status >= 0 else 128 - status
-        ended = Ended(status, self.out.read_bytes(), self.err.read_text(errors="replace"))
+        ended = Ended(status, self.output(), self.err.read_text(errors="replace"))
         if "Traceback (most recent" in ended.err:
             raise Lost(f"a traceback in place of a sentence:\n{ended.err}")
         return ended
@@ -144,10 +182,6 @@ def names(folder: Path) -> frozenset[str]:
     with contextlib.suppress(OSError):
         return frozenset(os.listdir(folder))
     return frozenset()
-
-
-def alive(task: Path) -> bool:
-    return (task / "stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
 
 
 def command(pid: int) -> str:

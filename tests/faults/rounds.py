@@ -28,7 +28,9 @@ class Report:
     seed: int
     survived: dict[str, collections.Counter[str]] = field(default_factory=dict)
     lost: list[dict[str, str]] = field(default_factory=list)
-    left_out: dict[str, str] = field(default_factory=lambda: {"clock": NO_CLOCK, **subjects.OF_NO_USE, **_RACES})
+    left_out: dict[str, str] = field(
+        default_factory=lambda: {"clock": NO_CLOCK, **subjects.OF_NO_USE, **subjects.REAL_OF_NO_USE, **_RACES}
+    )
     unfit: dict[str, str] = field(default_factory=dict)
     """Programs in orders in which they do not replay even without a fault, as races in order `parallel`."""
     programs: collections.Counter[str] = field(default_factory=collections.Counter)

@@ -6,16 +6,19 @@ Owns: which arguments programs need, and which programs are of no use here, with
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import random
 import shutil
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from apps.starts import missing, prepare
-from apps.table import APPS
-from faults.place import GDBRR, PATIENCE, Lost, Place
+from apps.table import APPS, App
+from faults.company import beside, free_port
+from faults.place import GDBRR, PATIENCE, Lost, Place, Running
 from harness import BUILD, programs
 
 ARGUMENTS = {
@@ -47,13 +50,21 @@ RACES = {
         "it races on purpose, or waits for flags of its own: it replays alike only by luck",
     ),
     **dict.fromkeys(
-        ("sync_cxx_future", "std::async", "glib", "node", "python-threads"),
+        (
+            *("sync_cxx_future", "std::async", "glib", "node", "python-threads", "openmp", "sqlite3-threads"),
+            *("sdl-dummy", "redis", "memcached", "apache"),
+        ),
         "it has atomics of its own, for which `--order auto` takes order serial",
     ),
 }
 """In order `parallel`."""
-REAL = ("xz", "pigz", "pbzip2", "zstd", "python-threads", "python-asyncio", "node", "git", "std::async", "glib")
-"""Of tests/apps/table.py: who need nobody beside them, and leave no files of their own when they are killed."""
+REAL_OF_NO_USE = {
+    **dict.fromkeys(("sort", "gcc"), "its own temporary files stay when it is killed"),
+    **dict.fromkeys(("java", "sdl-xvfb"), "it takes many seconds, and a round has dozens of its replays"),
+    "vim": "vim in a terminal is tried",
+}
+REAL = tuple(name for name in APPS if name not in REAL_OF_NO_USE)
+"""Of tests/apps/table.py: servers with their clients, editors with somebody who types, and who needs nobody."""
 ORDERS = ("parallel", "serial", "random")
 
 
@@ -69,10 +80,26 @@ class Subject:
     """From its first instruction to the end of its recorder."""
     replay_seconds: float = 0.0
     """Of a whole one: a move of a debugger takes as long where there is no checkpoint yet."""
+    app: App | None = None
 
     def patience(self, moves: int) -> float:
         """Seconds for MOVES, the machine being busy."""
         return PATIENCE + 3 * moves * self.replay_seconds
+
+    def recording(self, place: Place, demo: str | Path, *options: str, before: Sequence[str | Path] = ()) -> Running:
+        """One that has begun, with all who belong to it."""
+        sets = self.app.sets if self.app else ()
+        words = (*GDBRR, "record", "--order", self.order, *sets, *options, "-o", demo, "--", *self.words)
+        return self.start(place, *words, before=before)
+
+    def start(self, place: Place, *words: str | Path, before: Sequence[str | Path] = ()) -> Running:
+        """WORDS, which start the program; it finds what its last run found."""
+        if not self.app:
+            return place.start(*words, before=before, program=self.words[0])
+        prepare(self.app, fresh(self.name))
+        env = [f"{name}={value}" for name, value in {"TERM": "xterm", **self.app.env}.items()]
+        company = beside(self.app, home(self.name))
+        return place.start(*words, before=(*before, "env", *env), program=self.words[0], company=company)
 
 
 def every() -> list[str]:
@@ -81,20 +108,33 @@ def every() -> list[str]:
 
 
 def one_of(rng: random.Random) -> tuple[str, str]:
-    """A program and an order; a real one every fourth time, of which there are fewer."""
+    """A program and an order; real ones more often, of which there are fewer."""
     some = every()
     real = [name for name in some if name in APPS]
-    name = rng.choice(real if real and rng.random() < 0.25 else some)
+    name = rng.choice(real if real and rng.random() < 0.4 else some)
     return name, rng.choice([order for order in ORDERS if order != "parallel" or name not in RACES])
 
 
-def words_of(name: str) -> tuple[str, ...]:
+def home(name: str) -> Path:
+    return BUILD / "faulted" / name.replace(":", "-")
+
+
+def fresh(name: str) -> Path:
+    """Without what a run has left there."""
+    here = home(name)
+    shutil.rmtree(here, ignore_errors=True)
+    here.mkdir(parents=True)
+    return here
+
+
+def drawn(name: str, order: str) -> Subject:
+    """NAME, of which nothing is known yet."""
     if name not in APPS:
-        return (str(program(name)), *ARGUMENTS.get(name, ()))
-    here = BUILD / "faulted" / name.replace(":", "-")
-    here.mkdir(parents=True, exist_ok=True)
-    first, *others = prepare(APPS[name], here)
-    return (str(shutil.which(first)), *others)
+        return Subject(name, order, (str(program(name)), *ARGUMENTS.get(name, ())), 0, True, 0.0)
+    app = APPS[name]
+    app = dataclasses.replace(app, port=free_port() if app.port else 0)
+    first, *others = prepare(app, fresh(name))
+    return Subject(name, order, (str(shutil.which(first)), *others), 0, True, 0.0, app=app)
 
 
 @functools.cache
@@ -104,11 +144,11 @@ def program(name: str) -> Path:
 
 def subject(name: str, order: str, place: Place) -> Subject | str:
     """NAME as it is while nothing goes wrong; or why it is of no use in ORDER."""
-    words = words_of(name)
+    found = drawn(name, order)
     demo = place.kept / "sound.demo"
     try:
-        start = place.start(*GDBRR, "record", "--order", order, "-o", demo, "--", *words)
-        place.program_of(words[0], start)
+        start = found.recording(place, demo)
+        place.program_of(found.words[0], start)
         begun = time.monotonic()
         first = start.wait()
         seconds = time.monotonic() - begun
@@ -123,4 +163,4 @@ def subject(name: str, order: str, place: Place) -> Subject | str:
     if (again.status, twice.status) != (first.status, first.status):
         return f"status {first.status}, replayed {again.status}: {again.said()}"
     says_all = first.out == again.out == twice.out
-    return Subject(name, order, words, first.status, says_all, seconds, replayed)
+    return dataclasses.replace(found, status=first.status, says_all=says_all, seconds=seconds, replay_seconds=replayed)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from apps.starts import missing
+from apps.table import APPS
 from faults import behind, checks, page, rounds, subjects
 from faults.during import FAULTS, Fault, recording
 from faults.place import Ended, Lost, Place, a_place
@@ -42,7 +44,18 @@ def test_real_programs_are_drawn_and_races_are_not(monkeypatch: pytest.MonkeyPat
     drawn = {subjects.one_of(random.Random(seed)) for seed in range(200)}
     assert {("xz", "parallel"), ("spine", "random"), ("turn_race", "serial")} <= drawn
     assert ("turn_race", "parallel") not in drawn
-    assert os.access(subjects.words_of("xz")[0], os.X_OK)
+    assert os.access(subjects.drawn("xz", "serial").words[0], os.X_OK)
+
+
+@pytest.mark.parametrize("name", ["vim-terminal", "redis", "curl"])
+def test_real_programs_have_their_company(name: str, place: Place) -> None:
+    if missing(APPS[name]):
+        pytest.skip(f"{missing(APPS[name])} is not installed: apt-get install {APPS[name].package}")
+    found = subject(name, "serial", place)
+    assert isinstance(found, Subject), found
+    assert found.says_all and found.status == 0
+    place.end()
+    assert not any(thread.is_alive() for thread in place.threads)
 
 
 @pytest.fixture
