@@ -56,6 +56,7 @@ enum gr_action { GR_ACT_RECORD, GR_ACT_NATIVE, GR_ACT_IGNORE, GR_ACT_REFUSE };
 // what a killed process leaves behind is readable up to there.
 #define GR_UNIT 0x1000
 #define GR_CHUNK_MAGIC 0x4b4e4843
+#define GR_CHECK_GONE 0xffffffff // in place of a hash that `gdbrr redact` took out: not compared
 #define GR_EVENT_DATA 0x2000000 // most bytes of data in one event; what is more follows in DATA events
 // INVARIANT(closed-is-closed): a log that is closed has this bit set in its clock, so that every stamp taken from then on
 // says so by itself, and no event behind the first missing one exists.

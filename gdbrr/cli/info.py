@@ -146,6 +146,8 @@ def as_text(demo: Demo) -> Iterator[str]:
     if "redacted" in m:
         also = ", and the environment" if m["redacted"]["environment"] else ""
         yield _row("redacted", f"{size(m['redacted']['bytes'])} of what was read{also}")
+        if m["redacted"].get("hashes"):
+            yield _row("", f"what {number(m['redacted']['hashes'], 'call')} wrote or asked with is not compared")
     brought = files(m)
     if brought:
         total = size(sum(file.size for file in brought))

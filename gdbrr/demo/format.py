@@ -16,7 +16,7 @@ import zstandard
 
 from gdbrr.errors import GdbrrError
 
-FORMAT = (3, 1)
+FORMAT = (3, 2)
 """Major: a reader refuses newer ones. Minor: what is new may be skipped."""
 OLDEST_MAJOR = 1
 """1: events have no times, and the first one of a thread does not name it. 2: each operation has an event."""

@@ -97,7 +97,7 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "written": _list(_row({"path": _text, "thread": _int(0, MAX_THREADS - 1), "operation": _u64}), 1 << 16),
     "notices": _list(_text, 1 << 16),
     "children": _int(0, 1 << 34),
-    "redacted": _row({"bytes": _u64, "environment": lambda v: isinstance(v, bool)}),
+    "redacted": _row({"bytes": _u64, "environment": lambda v: isinstance(v, bool)}, hashes=_u64),
     "minimised": _row({"keep": _text, "zero": _u64}),
     "host": _dict(_scalar),
     "carried": _row(

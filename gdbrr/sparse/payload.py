@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import ffi, lib
+from gdbrr.config import tables
 from gdbrr.demo import carried
 from gdbrr.demo.writer import Writer, atomic
 from gdbrr.sparse.tour import Names, Thing
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 _STORE = struct.Struct("<QQII")  # struct gr_store: address, length, kind, argument
 _STORE_BYTES, _STORE_CHDIR, _STORE_ECHO = 0, 7, 8
 """Kinds of enum gr_store_kind that are followed by bytes; only those of the first are seen by the program."""
+_READ = {"STR", "STRV", "IN", "INOUT", "IOV_IN", "MSG_IN", "MMSG_IN"}
+"""Effects of calls that read memory."""
 _WITH_BYTES = (_STORE_BYTES, _STORE_CHDIR, _STORE_ECHO)
 
 
@@ -85,8 +88,43 @@ def calls(demo: Demo, arguments: Mapping[int, Arguments], unseen: bool = False) 
     yield from last.values()
 
 
+def checks(demo: Demo) -> Iterator[Span]:
+    """The hashes of what calls had in memory when they were made, and of what they read natively."""
+    calls = tables.syscalls()
+    reads = {
+        number + 1 for number, row in enumerate(calls) if row.name == "ioctl" or _READ & {e.word for e in row.effects}
+    }
+    maps = {number + 1 for number, row in enumerate(calls) if row.name == "mmap"}  # of a file's size and time
+    event, last = ffi.new("struct gr_event *"), ffi.new("uint64_t *")
+    for thread in range(demo.stream_threads):
+        for block, at, _, size in _events(demo, thread):
+            raw = demo.cached(block)
+            lib.gr_event_decode(ffi.from_buffer(raw) + at, size, event, last)
+            if event.check and (
+                (event.kind == lib.GR_OP_SYS_START and event.nr in reads)
+                or (event.kind == lib.GR_OP_SYS_END and event.nr not in maps)
+            ):
+                yield Span(block, _check_at(raw, at), 4)
+
+
+def _check_at(raw: bytes, at: int) -> int:
+    """Where in an event its hash stands: behind kind, mask and two or three numbers of any length."""
+    numbers = 1 + (raw[at + 1] & 1) + (raw[at + 1] >> 1 & 1)
+    at += 2
+    while numbers:
+        numbers -= raw[at] < 0x80
+        at += 1
+    return at
+
+
 def _places(demo: Demo, thread: int) -> Iterator[tuple[int, int, int]]:
     """(block, offset of the data in its content, bytes of the whole event) of each event of a thread."""
+    for block, _, data, size in _events(demo, thread):
+        yield block, data, size
+
+
+def _events(demo: Demo, thread: int) -> Iterator[tuple[int, int, int, int]]:
+    """(block, offset of the event, offset of its data, bytes of all of it)."""
     event, last = ffi.new("struct gr_event *"), ffi.new("uint64_t *")
     for number in demo.stream_blocks(thread)[0]:
         raw = demo.cached(number)
@@ -96,8 +134,8 @@ def _places(demo: Demo, thread: int) -> Iterator[tuple[int, int, int]]:
             took = lib.gr_event_decode(base + at, len(raw) - at, event, last)
             if not took:
                 raise demo.broken(f"a stream block of thread {thread} holds no valid events")
+            yield number, at, at + took - event.len, took
             at += took
-            yield number, at - event.len, took
 
 
 def contents(data: bytes, stores: int, unseen: bool = False) -> Iterator[tuple[int, int]]:

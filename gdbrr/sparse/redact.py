@@ -227,9 +227,12 @@ def _blank(name: str, entry: str) -> str:
     return f"{name}={'x' * size}"
 
 
-def write(demo: Demo, result: Result, fill: bytes, blank_env: bool, out: Path) -> int:
-    """The demo without it; returns its size."""
-    told: dict[str, Any] = {"redacted": {"bytes": sum(span.size for span in result.spans), "environment": blank_env}}
+def write(demo: Demo, result: Result, fill: bytes, blank_env: bool, out: Path, hashes: Sequence[Span] = ()) -> int:
+    """The demo without it, and without HASHES; returns its size."""
+    taken = sum(span.size for span in result.spans)
+    told: dict[str, Any] = {"redacted": {"bytes": taken, "environment": blank_env, "hashes": len(hashes)}}
     if blank_env:
         told["env"] = without_values(demo.manifest["env"])
-    return payload.rewrite(demo, out, ((span, fill * span.size) for span in result.spans), manifest=told)
+    gone = lib.GR_CHECK_GONE.to_bytes(4, "little")
+    changes = [*((span, fill * span.size) for span in result.spans), *((span, gone) for span in hashes)]
+    return payload.rewrite(demo, out, changes, manifest=told)

@@ -15,6 +15,7 @@ import pytest
 
 from gdbrr.demo.format import BlockType
 from gdbrr.demo.reader import Demo
+from gdbrr.sparse import payload
 from gdbrr.sparse.redact import Marks, without_values
 from harness import ROOT
 from harness.run import Result, gdbrr, run
@@ -93,14 +94,40 @@ print(len(os.read(r, 999)))
 
 
 def test_copies_that_were_read_elsewhere_are_gone_too(tmp_path: Path) -> None:
-    """The program writes what is gone, so it goes another way there; what the demo holds is gone all the same."""
-    _, demo = recorded(tmp_path, ROUND)
-    done = gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(125)
+    """The program writes what is gone: with hashes it goes another way there; in the demo it is gone all the same."""
+    first, demo = recorded(tmp_path, ROUND)
+    choice = (demo, "--path", "*/secret")
+    done = gdbrr("redact", *choice, "-o", tmp_path / "y.demo").expect(0)
     assert re.search(r"the same bytes stood elsewhere: .*pipe", done.err), done.describe()
-    assert re.search(r"it replays up to tick [\d,]+ of [\d,]+ only", done.err)
+    assert "it replays as the demo did; what it writes was not compared" in done.err
+    assert gdbrr("replay", tmp_path / "y.demo").expect(0).out == first.out
     assert not holds(tmp_path / "y.demo")
-    gdbrr("redact", demo, "--path", "*/secret", "--keep-copies", "-o", tmp_path / "z.demo").expect(125)
+    done = gdbrr("redact", *choice, "--keep-hashes", "-o", tmp_path / "x-hashes.demo").expect(125)
+    assert re.search(r"it replays up to tick [\d,]+ of [\d,]+ only", done.err)
+    assert not holds(tmp_path / "x-hashes.demo")
+    gdbrr("redact", *choice, "--keep-copies", "-o", tmp_path / "z.demo").expect(0)
     assert holds(tmp_path / "z.demo"), "the control"
+
+
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_guess_cannot_be_checked(kept: bool, tmp_path: Path) -> None:
+    """A short secret is put back, rightly and wrongly; only where hashes were kept, the control, does a replay tell."""
+    code = "import os; pin = os.read(0, 4); os.write(os.open('/dev/null', 1), b'my pin is ' + pin)"
+    _, demo = recorded(tmp_path, code, stdin=b"4711")
+    options = ("--keep-hashes",) if kept else ()
+    gdbrr("redact", demo, "--fd", "0", "--fill", "0", *options, "-o", tmp_path / "y.demo")
+    assert not holds(tmp_path / "y.demo", b"4711----")
+    with Demo.open(tmp_path / "y.demo") as opened:
+        (pin,) = [
+            span for call in payload.calls(opened, {}, unseen=True) for span in call.payload
+            if payload.read(opened, span) == b"0000"
+        ]  # fmt: skip
+        for guess in (b"4711", b"4712"):
+            payload.rewrite(opened, tmp_path / f"{guess.decode()}.demo", [(pin, guess)])
+    found = [gdbrr("replay", "--quiet", tmp_path / f"{guess}.demo").status for guess in (4711, 4712)]
+    assert found == ([0, 125] if kept else [0, 0])
+    told = gdbrr("info", tmp_path / "y.demo").expect(0).out
+    assert ("wrote or asked with is not compared" in told) is not kept
 
 
 def test_a_pipe_is_known_by_its_class(tmp_path: Path) -> None:
@@ -112,9 +139,17 @@ def test_a_pipe_is_known_by_its_class(tmp_path: Path) -> None:
 
 def test_output_that_differs_is_said_and_no_failure(tmp_path: Path) -> None:
     _, demo = recorded(tmp_path, "import os; os.write(1, open('secret', 'rb').read())")
-    done = gdbrr("redact", demo, "--path", "*/secret", "--fill", "x", "-o", tmp_path / "y.demo").expect(0)
-    assert "only what it prints is other" in done.err
+    words = ("redact", demo, "--path", "*/secret", "--fill", "x", "-o", tmp_path / "y.demo")
+    assert "only what it prints is other" in gdbrr(*words, "--keep-hashes").expect(0).err
     assert gdbrr("replay", "--soft-ok", tmp_path / "y.demo").expect(0).out == "x" * len(TEXT)
+    assert "it replays as the demo did" in gdbrr(*words).expect(0).err
+    assert gdbrr("replay", tmp_path / "y.demo").expect(0).out == "x" * len(TEXT)
+
+
+def test_output_of_another_length_is_still_another(tmp_path: Path) -> None:
+    _, demo = recorded(tmp_path, "print(open('secret', 'rb').read()[5])")
+    done = gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(0)
+    assert "only what it prints is other" in done.err, done.describe()
 
 
 def test_a_course_that_depends_on_it_is_reported(tmp_path: Path) -> None:

@@ -29,10 +29,12 @@ What those calls brought in is replaced by zeros, as many bytes as there were. S
 every word of eight characters in the demo that is the same and was read elsewhere (--keep-copies leaves them). What is
 asked about files and descriptors (stat, poll, ioctl ...) stays, and programs and libraries, unless a --path means them.
 
+With 32-bit hashes of what the program wrote and asked afterwards a guess could be checked, so they are taken out, too;
+then a replay does not notice where that is other than recorded (--keep-hashes leaves them).
+
 The new demo is replayed at once. It replays where the program's course does not depend on what is gone; else the exit
 status is 125, and a line says up to where. Know what remains: lengths and results of calls, times, arguments, the
-environment without --env, names of files, and 32-bit hashes of what the program itself wrote and asked afterwards: with
-them a guess can be checked.
+environment without --env, and names of files.
 """
 
 _ROWS = 30
@@ -67,6 +69,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     )
     parser.add_argument("--env", action="store_true", help="also the values of environment variables")
     parser.add_argument("--keep-copies", action="store_true", help="leave the same bytes where other calls read them")
+    parser.add_argument("--keep-hashes", action="store_true", help="leave hashes of what the program wrote and asked")
     parser.add_argument("--fill", metavar="CHARACTER", default="\0", help="instead of zeros")
     parser.add_argument(
         "-o", "--output", metavar="OUT", type=Path, help="the demo to write (default: NAME-redacted.demo)"
@@ -79,7 +82,7 @@ def main(args: argparse.Namespace) -> int:
     from gdbrr.cli.record import check_output
     from gdbrr.demo import carried
     from gdbrr.demo.reader import Demo
-    from gdbrr.sparse import redact
+    from gdbrr.sparse import payload, redact
 
     choice = choice_of(args)
     fill = args.fill.encode()
@@ -100,10 +103,11 @@ def main(args: argparse.Namespace) -> int:
             raise GdbrrError(
                 "nothing that was read fits", f"see what there is: gdbrr redact {shlex.quote(str(args.demo))}"
             )
-        redact.write(demo, result, fill, args.env, out)
+        hashes = () if args.keep_hashes else tuple(payload.checks(demo))
+        redact.write(demo, result, fill, args.env, out, hashes)
     for line in said(result, out, args.env):
         tell(f"gdbrr: {printable(line)}")
-    return tried(out, args.trust)
+    return tried(out, args.trust, bool(hashes))
 
 
 def choice_of(args: argparse.Namespace) -> Choice:
@@ -149,7 +153,7 @@ def _about(rows: Sequence[Row]) -> str:
     return (", ".join(shown) or "no calls") + (f" and {len(rows) - 5} more" if len(rows) > 5 else "")
 
 
-def tried(out: Path, trust: bool) -> int:
+def tried(out: Path, trust: bool, hashless: bool) -> int:
     """Replay what was written. Other output than recorded is to be expected."""
     from gdbrr.demo.reader import Demo
     from gdbrr.launch import replay
@@ -157,7 +161,7 @@ def tried(out: Path, trust: bool) -> int:
     with Demo.open(out) as demo:
         outcome = replay.run(demo, echo=False, trust=trust)
         if outcome.synchronised:
-            tell("gdbrr: it replays as the demo did")
+            tell("gdbrr: it replays as the demo did" + ("; what it writes was not compared" if hashless else ""))
             return 0
         if outcome.kept:
             tell("gdbrr: it replays as the demo did; only what it prints is other: gdbrr replay --soft-ok")
