@@ -10,6 +10,7 @@
 #include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/page.h"
+#include "../core/panic.h"
 #include "../core/raw.h"
 #include "../patch/patch.h"
 #include "dispatch.h"
@@ -74,6 +75,19 @@ static void rewrite(uint8_t *text, const char *name)
 		memcpy(text, fails, sizeof fails);
 }
 
+// How large the vDSO is, now writable; 0 where nobody may write there. Its program headers tell of no more than they need, and
+// before Linux 6.13 (seen in 6.1) the kernel refuses to change a part of its mapping: so it is tried page by page, and the
+// first size that works does not reach into what lies behind.
+#define VDSO_MOST (16 * 4096ul)
+
+static uint64_t writable(uint64_t vdso, uint64_t least)
+{
+	for (uint64_t size = least; size <= VDSO_MOST; size += 4096)
+		if (!GR_RAW(SYS_mprotect, vdso, size, PROT_READ | PROT_WRITE | PROT_EXEC))
+			return size;
+	return 0;
+}
+
 void gr_vdso_init(uint64_t vdso)
 {
 	const Elf64_Ehdr *ehdr = (const Elf64_Ehdr *)vdso;
@@ -88,9 +102,6 @@ void gr_vdso_init(uint64_t vdso)
 			dyn = (const Elf64_Dyn *)(vdso + phdr[i].p_offset);
 		}
 	}
-	vdso_start = vdso;
-	vdso_end = vdso + size;
-	gr_text_whole(vdso_start, vdso_end);
 	const Elf64_Sym *symbols = NULL;
 	const char *names = NULL;
 	const uint32_t *hash = NULL;
@@ -107,8 +118,12 @@ void gr_vdso_init(uint64_t vdso)
 		return;
 	// With only a GNU hash table the string table's start ends the symbols: the linker puts it right behind them.
 	count = hash ? hash[1] : (uint32_t)(((const char *)names - (const char *)symbols) / sizeof *symbols);
-	if (GR_RAW(SYS_mprotect, vdso, size, PROT_READ | PROT_WRITE | PROT_EXEC))
-		return;
+	size = writable(vdso, size);
+	if (!size)
+		gr_panic(NULL, GR_PANIC_REFUSED, "a kernel whose vDSO cannot be rewritten: its clocks would not be recorded", 0, 0);
+	vdso_start = vdso;
+	vdso_end = vdso + size;
+	gr_text_whole(vdso_start, vdso_end);
 	for (uint32_t i = 0; i < count; i++)
 		if (ELF64_ST_TYPE(symbols[i].st_info) == STT_FUNC && symbols[i].st_shndx != SHN_UNDEF)
 			rewrite((uint8_t *)(bias + symbols[i].st_value), names + symbols[i].st_name);
