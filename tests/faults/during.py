@@ -215,7 +215,7 @@ def slow_disk(place: Place, subject: Subject, rng: random.Random) -> str:
     image, disk, demo = place.kept / "image", place.kept / "disk", place.kept / "x.demo"
     disk.mkdir()
     with image.open("wb") as file:
-        file.truncate(96 * MIB)
+        file.truncate(512 * MIB)  # a server with 28 threads logs a hundred
     device = subprocess.run(["losetup", "-f"], capture_output=True, text=True, check=True).stdout.strip()
     with group("blkio") as slow:
         speed = int(64 * 1024 * 2 ** (rng.random() * 4))

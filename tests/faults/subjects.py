@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import random
 import shutil
 import time
@@ -19,6 +20,7 @@ from apps.starts import missing, prepare
 from apps.table import APPS, App
 from faults.company import beside, free_port
 from faults.place import GDBRR, PATIENCE, Lost, Place, Running
+from gdbrr.demo.guess import order_for
 from harness import BUILD, programs
 
 ARGUMENTS = {
@@ -44,20 +46,11 @@ OF_NO_USE = {
     "sandbox": "it takes its own rights away",
     "grows": "it takes all memory there is",
 }
-RACES = {
-    **dict.fromkeys(
-        ("turn_race", "turn_behind", "turn_fork", "preempt"),
-        "it races on purpose, or waits for flags of its own: it replays alike only by luck",
-    ),
-    **dict.fromkeys(
-        (
-            *("sync_cxx_future", "std::async", "glib", "node", "python-threads", "openmp", "sqlite3-threads"),
-            *("sdl-dummy", "redis", "memcached", "apache"),
-        ),
-        "it has atomics of its own, for which `--order auto` takes order serial",
-    ),
-}
-"""In order `parallel`."""
+RACES = dict.fromkeys(
+    ("turn_race", "turn_behind", "turn_fork", "preempt"),
+    "it races on purpose, or waits for flags of its own: it replays alike only by luck",
+)
+"""In order `parallel`, and not seen by `--order auto`."""
 REAL_OF_NO_USE = {
     **dict.fromkeys(("sort", "gcc"), "its own temporary files stay when it is killed"),
     **dict.fromkeys(("java", "sdl-xvfb"), "it takes many seconds, and a round has dozens of its replays"),
@@ -112,7 +105,14 @@ def one_of(rng: random.Random) -> tuple[str, str]:
     some = every()
     real = [name for name in some if name in APPS]
     name = rng.choice(real if real and rng.random() < 0.4 else some)
-    return name, rng.choice([order for order in ORDERS if order != "parallel" or name not in RACES])
+    return name, rng.choice([order for order in ORDERS if order != "parallel" or not races(name)])
+
+
+@functools.cache
+def races(name: str) -> str:
+    """Why it is not recorded in order `parallel`, as far as `--order auto` knows."""
+    guess = order_for(drawn(name, "parallel").words[0], os.environ)
+    return RACES.get(name, guess.why if guess.order != "parallel" else "")
 
 
 def home(name: str) -> Path:
