@@ -75,9 +75,9 @@ static void rewrite(uint8_t *text, const char *name)
 		memcpy(text, fails, sizeof fails);
 }
 
-// How large the vDSO is, now writable; 0 where nobody may write there. Its program headers tell of no more than they need, and
-// before Linux 6.13 (seen in 6.1) the kernel refuses to change a part of its mapping: so it is tried page by page, and the
-// first size that works does not reach into what lies behind.
+// How large the vDSO is, now writable; 0 where nobody may write there. The kernel changes its mapping as a whole or not at
+// all, and the program headers may tell of less (one page of two in Linux 6.1): so it is tried page by page, and the first
+// size that works does not reach into what lies behind.
 #define VDSO_MOST (16 * 4096ul)
 
 static uint64_t writable(uint64_t vdso, uint64_t least)
