@@ -27,6 +27,8 @@ OLDEST = (12, 0)
 _KINDS = {"running": gdb.COMMAND_RUNNING, "status": gdb.COMMAND_STATUS, "files": gdb.COMMAND_FILES}
 _COMPLETERS = {"expression": "print", "location": "break"}
 
+_CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
+_BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
 ERRORS: tuple[type[Exception], ...] = (gdb.error,)
 
 
@@ -125,8 +127,7 @@ def write_error(text: str) -> None:
 def connect(path: str) -> Any:
     """Connect the current inferior to the server's socket; what GDB says about it is not shown."""
     verb = f"target extended-remote {path}"
-    # to_string does not catch the announcement of the stop.
-    gdb.execute(f"with suppress-cli-notifications on -- {verb}", to_string=True)
+    gdb.execute(_unsaid(verb), to_string=True)  # which does not catch the announcement of the stop
     return gdb.selected_inferior().connection
 
 
@@ -161,8 +162,7 @@ def on_stop(call: Callable[[], None]) -> None:
 def before_prompts(call: Callable[[], None]) -> None:
     """Call whenever GDB is about to read a command, in the middle of nothing.
 
-    Not gdb.post_event: what it still holds when GDB quits crashes GDB 13.
-    """
+    Not gdb.post_event: what it still holds when GDB quits crashes GDB 13."""
     gdb.events.before_prompt.connect(call)
 
 
@@ -229,8 +229,9 @@ def proceed() -> str:
 
 
 def resume() -> str:
-    """GDB's own reverse-continue."""
-    return _until_stop(_backwards())
+    """GDB's own reverse-continue, for a move: `catch signal` takes a stop without a signal for one of signal 0."""
+    with _off(*_CATCHPOINTS):
+        return _until_stop(_backwards())
 
 
 def _backwards() -> str:
@@ -241,7 +242,7 @@ def stay(shown: bool) -> str:
     """A stop where one is, which the server answers without a move. SHOWN: on the command line as well."""
     if shown:
         return resume()
-    with _breakpoints_off():
+    with _off(*_BREAKPOINTS):
         # What ends a step has no words of its own.
         reverse = str(gdb.parameter("exec-direction")) == "reverse"
         return _until_stop(_unsaid("stepi" if reverse else "reverse-stepi"), to_string=True)
@@ -256,7 +257,7 @@ def forget_registers() -> None:
 def silence() -> Iterator[int]:
     """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words."""
     address = pc()
-    with _breakpoints_off():
+    with _off(*_BREAKPOINTS):
         watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
         watch.silent = True
         try:
@@ -266,9 +267,8 @@ def silence() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def _breakpoints_off() -> Iterator[None]:
+def _off(*kinds: int) -> Iterator[None]:
     """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
-    kinds = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT)
     off = [each for each in gdb.breakpoints() if each.enabled and each.type in kinds]
     try:
         for each in off:

@@ -15,16 +15,18 @@ from dataclasses import dataclass
 
 from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import DOORS, beyond_door, in_data, mapped
+from gdbrr.rsp.ids import DOORS, behind_call, beyond_door, in_data, mapped
 from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
-from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_NONE, SIGNAL_STOP, SIGNAL_TRAP, Stop
+from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_NONE, SIGNAL_STOP, SIGNAL_TRAP, Stop, from_kernel
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.library import Library, behind_stub
-from gdbrr.timeline.model import Call, Interrupted, Leaf, Turn
+from gdbrr.timeline.model import Call, Interrupted, Leaf, Sent, Turn
 
+Event = Call | Sent
+"""What is told to GDB at an operation."""
 Wait = Callable[[Upstream], Stop]
 """Waits for the stop of a resumed gdbserver and passes Ctrl-C on to it meanwhile."""
 
@@ -59,7 +61,7 @@ class Debuggee(Attached):
         self._wait = wait
         self._engine: list[tuple[int, int]] | None = None
         self._fresh = self.live is not None
-        self._until: Call | Turn | None = None
+        self._until: Event | Turn | None = None
         self.library = Library(self.pid)
         if self.live is not None:
             # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
@@ -96,7 +98,7 @@ class Debuggee(Attached):
         signals: Sequence[tuple[int, int]],
         held: set[Held],
         fence: Fence | None = None,
-        until: Call | Turn | None = None,
+        until: Event | Turn | None = None,
     ) -> Stop:
         """Let the leaf go on, thread STEP by one instruction or operation, and nobody behind UNTIL. Whoever's turn it
         is runs in any case: time belongs to the demo, and a thread alone would wait for its turn for ever."""
@@ -227,7 +229,7 @@ class Debuggee(Attached):
             if stop.ended:
                 return stop
             if self._reached_end(stop):
-                if self._tail_run or self._at_call():
+                if self._tail_run or self._at_event():
                     return stop
                 words = b"vCont;c"
                 continue
@@ -301,9 +303,9 @@ class Debuggee(Attached):
         if view is not None and view.in_engine and not view.trapped:
             return view.ret_pc or None, True
         pc = self._pc(tid)
-        if self.upstream.memory(pc, 2) == SYSCALL:
-            return pc + 2, True
-        return None, False
+        if self.upstream.memory(pc, 2) != SYSCALL:
+            return None, False
+        return behind_call(self.registers(tid), self.upstream.memory), True
 
     def _at_door(self, stop: Stop) -> int | None:
         """For a signal that is the engine's: how far behind the pc its thread goes on."""
@@ -354,24 +356,26 @@ class Debuggee(Attached):
             self._views = None
         return self.standing
 
-    def _at_call(self) -> bool:
-        """Whether it stands in front of the system call that it was to stop at."""
+    def _at_event(self) -> bool:
+        """Whether it stands in front of the operation that it was to stop at."""
         leaf, until = self.leaf, self._until
         return leaf is not None and until is not None and self.standing and not leaf.ended and leaf.tick == until.tick
 
-    def at_call(self, call: Call | Turn | None = None) -> Stop:
-        """The stop at that call, or at CALL; of a turn, that somebody waits for it."""
-        call = call or self._until
-        assert call is not None
-        if isinstance(call, Turn):
+    def at_event(self, event: Event | Turn | None = None) -> Stop:
+        """The stop at what it was to stop at, or at EVENT; of a turn, that somebody waits for it."""
+        event = event or self._until
+        assert event is not None
+        if isinstance(event, Turn):
             return Stop(SIGNAL_NONE, self.turn())
-        tid = next((tid for tid, view in self.views().items() if view.index == call.thread), self.turn())
-        return Stop(SIGNAL_TRAP, tid, (("syscall_return" if call.returns else "syscall_entry", f"{call.number:x}"),))
+        tid = next((tid for tid, view in self.views().items() if view.index == event.thread), self.turn())
+        if isinstance(event, Sent):
+            return Stop(from_kernel(event.number), tid)
+        return Stop(SIGNAL_TRAP, tid, (("syscall_return" if event.returns else "syscall_entry", f"{event.number:x}"),))
 
     def _told(self, stop: Stop) -> Stop:
         """STOP as GDB should see it."""
-        if self.standing and self._at_call():
-            return self.at_call()
+        if self.standing and self._at_event():
+            return self.at_event()
         if self.standing:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
         if stop.signal == SIGNAL_INT and not stop.ended:

@@ -20,6 +20,9 @@ class tsc is recorded."""
 _COUNTER = re.compile(rb"[\x26\x2e\x36\x3e\x64-\x67\xf2\xf3\x40-\x4f]*\x0f(?:\x31|\x01\xf9)")
 _LONGEST_INSTRUCTION = 15
 
+_SIGRETURN, _RIP_OF_FRAME = 15, 168
+"""The call that leaves a handler, and where in its frame it says where to."""
+
 _LAST_ID = 1 << 30
 """The greatest id that is taken from a demo: Linux gives none above 2^22, and GDB has 31 bits."""
 
@@ -81,3 +84,10 @@ def beyond_door(signal: int, pc: int, library: Library, code: Callable[[int], by
     found = next((found for size in (_LONGEST_INSTRUCTION, 3, 2) if (found := code(size))), b"")
     counter = _COUNTER.match(found)
     return counter.end() if counter else library.beyond(pc, found)
+
+
+def behind_call(regs: dict[str, int], memory: Callable[[int, int], bytes]) -> int:
+    """Where a thread with these registers goes on behind the `syscall` that it stands at."""
+    if regs["rax"] == _SIGRETURN:
+        return int.from_bytes(memory(regs["rsp"] + _RIP_OF_FRAME, 8), "little")
+    return regs["rip"] + 2

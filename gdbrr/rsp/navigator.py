@@ -11,7 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.debuggee import SYSCALL, Debuggee, Wait
+from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
@@ -21,7 +21,7 @@ from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Call, Hit, Moment, Point, Progress
+from gdbrr.timeline.model import Hit, Moment, Point, Progress
 
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
@@ -42,8 +42,6 @@ class Navigator(Forward):
         self._live_stop = Stop()
         self.listed: history.Changes | None = None
         """The changes that were listed last."""
-        self._caught: tuple[Moment, Call] | None = None
-        """The return from a system call that a move back stopped at last, and where."""
 
     @property
     def recording(self) -> bool:
@@ -72,7 +70,7 @@ class Navigator(Forward):
     def stop_now(self) -> Stop:
         """Where it stands, for a GDB that asks. GDB 13.1 announces this one where the last stop of the session before
         was without a reason, as those of commands are; a SIGTRAP would puzzle its user."""
-        return self.here(self._crash or SIGNAL_NONE)
+        return self.again()
 
     # ------------------------------------------------------------ forward
 
@@ -86,6 +84,7 @@ class Navigator(Forward):
             if stop is not None:
                 return stop
         step, signals = self._wishes(actions)
+        signals = self._but_recorded(signals)
         over = step is not None and self.points.stepping_over(self.require().registers(step).get("rip", 0))
         self.lock.look(actions, over)
         self.turn = None
@@ -159,11 +158,9 @@ class Navigator(Forward):
             self._leave_live(progress)
             index = self._index(thread) if thread else None
             points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
-            hit, call = self._search(points, 1, progress), self._call_before(progress, index)
-            if call is not None and (hit is None or is_behind(call, hit.moment)):
-                stop = self.land_at_call(call, progress)
-                self._caught = self.moment(progress), call
-                return stop
+            hit, event = self._search(points, 1, progress), self._event_before(progress, index)
+            if event is not None and (hit is None or is_behind(event, hit.moment)):
+                return self._back_to(event, progress)
             if hit is None:
                 return self._begin(progress, index or 0)
             self.land(hit.moment, progress, hit.thread)
@@ -175,14 +172,14 @@ class Navigator(Forward):
         if target.live or (target.here and self.recording):
             return self._return_live()
         if target.here:
-            return self.here(self._crash or SIGNAL_NONE)
+            return self.again()
         self._leave_live(progress)
         if not target.points:
             return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
         hit = self._search(target.points, target.count, progress, target.birth)
         if hit is None and target.stay:
             self.missed = True
-            return self.here(self._crash or SIGNAL_NONE)
+            return self.again()
         if hit is None:
             return self._begin(progress)
         self.land(hit.moment, progress, hit.thread)
@@ -225,25 +222,6 @@ class Navigator(Forward):
         view = debuggee.views().get(debuggee.real(thread))
         return None if view is None else view.index
 
-    def _call_before(self, progress: Progress | None, thread: int | None = None) -> Call | None:
-        """The last system call to stop at before now, of THREAD. A return is where the program goes on; one that is
-        there already has come from it."""
-        numbers = self.points.calls
-        if numbers is None:
-            return None
-        now = self.moment(progress)
-        call = self._timeline().last_call(now.tick + (now.pc is not None), numbers, progress)
-        while call is not None and thread not in (None, call.thread):
-            call = self._timeline().last_call(call.tick, numbers, progress)
-        if call is None or not call.behind or (self._caught != (now, call) and not self._is_behind_call(now, call)):
-            return call
-        return self._timeline().last_call(call.tick, numbers, progress)
-
-    def _is_behind_call(self, now: Moment, call: Call) -> bool:
-        if now.tick != call.tick or now.pc is None or now.nth != 1:
-            return False
-        return self.require().upstream.memory(now.pc - 2, 2) == SYSCALL
-
     def _begin(self, progress: Progress | None, thread: int = 0) -> Stop:
         """The start, or that of the thread of this index."""
         start = self._timeline().birth(thread)
@@ -256,7 +234,7 @@ class Navigator(Forward):
             self._land_at_end(progress)
         else:
             self.land(moment, progress)
-        return self.here(self._crash or SIGNAL_NONE)
+        return self.again()
 
     # ------------------------------------------------------------ the live process
 

@@ -243,6 +243,8 @@ class Proxy:
             data = files.program(self.navigator.require().pid)
         elif request.object == "libraries-svr4":
             data = files.libraries(self._selected()[0].upstream, request.annex)
+        elif request.object == "siginfo" and (recorded := self.navigator.siginfo(self._selected()[1])):
+            data = recorded
         elif request.object in ("auxv", "features", "siginfo"):
             debuggee, tid = self._selected()
             debuggee.upstream.select_thread(tid)
@@ -252,8 +254,7 @@ class Proxy:
             return b""
         # Escaping may double it, and GDB's buffer is meant for what it asked for.
         part = data[request.offset : request.offset + max(request.length // 2, 1)]
-        more = request.offset + len(part) < len(data)
-        return (b"m" if more else b"l") + escape(part)
+        return (b"m" if request.offset + len(part) < len(data) else b"l") + escape(part)
 
     # ------------------------------------------------------------ registers and memory
 
@@ -339,10 +340,9 @@ class Proxy:
             raise
         except Interrupted:
             return self._stopped(self.navigator.here(SIGNAL_INT))
-        except GdbrrError as error:
-            self._link.console(f"gdbrr: {error}\n")
         except Exception as error:
-            self._link.console(f"gdbrr: {bug.internal(error)}\n")
+            failure = error if isinstance(error, GdbrrError) else bug.internal(error)
+            self._link.console(f"gdbrr: {failure}\n")
         self.navigator.recover()
         return self._stopped(self.navigator.here(SIGNAL_NONE))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, PointKind, Timeline
+from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, PointKind, Sent, Timeline
 
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 """The digit of Z and z packets."""
@@ -262,11 +262,11 @@ def epoch_before(span: Span, now: Moment, count: int) -> Moment:
     return Moment(passed[-count]) if count <= len(passed) else span.start
 
 
-def is_behind(call: Call, moment: Moment) -> bool:
-    """Whether a stop at CALL comes behind MOMENT; a return is behind the operation that it is."""
-    if call.tick != moment.tick:
-        return call.tick > moment.tick
-    return call.behind and moment.pc is None
+def is_behind(event: Call | Sent, moment: Moment) -> bool:
+    """Whether a stop at EVENT comes behind MOMENT; a call's return is behind the operation that it is."""
+    if event.tick != moment.tick:
+        return event.tick > moment.tick
+    return event.behind and moment.pc is None
 
 
 def _at_least(least: int, number: int, name: str) -> int:

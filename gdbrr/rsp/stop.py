@@ -21,6 +21,10 @@ SIGNAL_STOP = 17
 SIGNAL_CONT = 19
 """In GDB's own numbers, which are not the kernel's."""
 
+_OTHERS = {7: 10, 10: 30, 12: 31, 16: 143, 17: 20, 18: 19, 19: 17, 20: 18, 23: 16, 29: 23}
+_FROM_KERNEL = {number: number if number < 30 else number + 12 for number in range(1, 64)}
+_FROM_KERNEL |= {**_OTHERS, 30: 32, 31: 12, 32: 77, 64: 78}
+
 WATCHES = ("watch", "rwatch", "awatch")
 
 
@@ -44,6 +48,16 @@ class Stop:
     def exit_status(self) -> int | None:
         match = re.match(rb"W([0-9a-fA-F]+)", self.ended)
         return int(match[1], 16) if match else None
+
+
+def from_kernel(number: int) -> int:
+    """The kernel's signal NUMBER as GDB numbers it."""
+    return _FROM_KERNEL.get(number, _OTHERS[16])
+
+
+def to_kernel(numbers: frozenset[int]) -> frozenset[int]:
+    """The kernel's signals that GDB means by NUMBERS."""
+    return frozenset(kernel for kernel, number in _FROM_KERNEL.items() if number in numbers)
 
 
 def parse(payload: bytes) -> Stop:

@@ -1,4 +1,5 @@
-"""Which system calls there are around a tick, and how they end; read from the demo, nothing is run for it.
+"""Which system calls there are around a tick, and how they end; which signals reach the program. Read from the demo,
+nothing is run for it.
 
 Runs in: the server and scripts. May call: demo.
 Owns: nothing; what was read last is kept at hand.
@@ -6,19 +7,22 @@ Owns: nothing; what was read last is kept at hand.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import bisect
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TypeGuard
 
-from gdbrr.abi import lib
+from gdbrr.abi import ffi, lib
 from gdbrr.demo.events import Event
 from gdbrr.demo.reader import Demo
-from gdbrr.timeline.model import Call, Progress
+from gdbrr.timeline.model import Call, Progress, Sent
 from gdbrr.timeline.order import Order
 
 _AT_ONCE = 4096
 """Ticks read together."""
 _KEPT = 64
+_SIGINFO = 128
+"""sizeof(siginfo_t)"""
 _RESTART = -512
 """GR_RESTART of preload/core/raw.h."""
 
@@ -91,6 +95,83 @@ class Calls:
         """The operation of its thread before EVENT."""
         tick = self._order.before(event.thread, event.tick)
         return None if tick is None else next(self._demo.events(start=tick, stop=tick + 1), None)
+
+
+class Signals:
+    """INVARIANT(blocks-are-read-once): what a block of a stream holds never changes, and is looked through one time."""
+
+    def __init__(self, demo: Demo, order: Order) -> None:
+        self._demo = demo
+        self._order = order
+        self._in_block = lru_cache(maxsize=None)(self._read)
+        self._all = lru_cache(maxsize=_KEPT)(self._placed)
+
+    def first(self, tick: int, passed: frozenset[int]) -> Sent | None:
+        """The first one at TICK or behind it that is none of PASSED."""
+        found = self._all(passed, self._demo.ticks)
+        at = bisect.bisect_left(found, (tick,))
+        return found[at] if at < len(found) and found[at].tick < self._order.ticks else None
+
+    def last(self, tick: int, passed: frozenset[int], thread: int | None = None) -> Sent | None:
+        """The last one in front of TICK, of THREAD if one is named."""
+        found = self._all(passed, self._demo.ticks)
+        before = bisect.bisect_left(found, (min(tick, self._order.ticks),))
+        return next((sent for sent in reversed(found[:before]) if thread in (None, sent.thread)), None)
+
+    def info(self, tick: int) -> bytes:
+        event = next(self._demo.events(start=tick, stop=tick + 1))
+        return event.data[:_SIGINFO].ljust(_SIGINFO, b"\0")
+
+    def _placed(self, passed: frozenset[int], ticks: int) -> list[Sent]:
+        """All of them in the first TICKS."""
+        wanted = {
+            thread: places
+            for thread in range(len(self._demo.threads))
+            if (places := [place for place in self._of_thread(thread) if place[1] not in passed])
+        }
+        found: list[Sent] = []
+        blocks = range(self._demo.order_blocks if wanted else 0)
+        starts = [self._demo.order(which) for which in blocks]
+        for which, (tick, runs, positions) in enumerate(starts):
+            at = dict(enumerate(positions))
+            ends = starts[which + 1][2] if which + 1 < len(starts) else ()
+            here = [
+                thread
+                for thread, places in wanted.items()
+                if (first := bisect.bisect_left(places, (at.get(thread, 0),))) < len(places)
+                and (thread >= len(ends) or places[first][0] < ends[thread])
+            ]
+            for thread, count in zip(runs[0::2], runs[1::2], strict=True) if here else ():
+                if thread in here:
+                    places = wanted[thread]
+                    first = bisect.bisect_left(places, (at[thread],))
+                    last = bisect.bisect_left(places, (at[thread] + count,))
+                    found += [Sent(tick + place - at[thread], thread, number) for place, number in places[first:last]]
+                at[thread] += count
+                tick += count
+        return found
+
+    def _of_thread(self, thread: int) -> Iterator[tuple[int, int]]:
+        """Position among the operations of THREAD, and number."""
+        numbers, until = self._demo.stream_blocks(thread)
+        for block, before in zip(numbers, [0, *until], strict=False):
+            yield from ((before + place, number) for place, number in self._in_block(block))
+
+    def _read(self, number: int) -> Sequence[tuple[int, int]]:
+        raw, base = self._demo.content(number), ffi.new("uint64_t *", self._demo.block(number).base)
+        span, event = ffi.new("struct gr_span *"), ffi.new("struct gr_event *")
+        found: list[tuple[int, int]] = []
+        at, place, start = 0, 0, ffi.from_buffer(raw)
+        while True:
+            lib.gr_span_until(start + at, len(raw) - at, lib.GR_OP_SIGNAL, base[0], span)
+            at, place, base[0] = at + span.bytes, place + span.events, span.last or base[0]
+            if at == len(raw):
+                return found
+            took = lib.gr_event_decode(start + at, len(raw) - at, event, base)
+            if not took:
+                raise self._demo.broken(f"block {number} holds no valid events")
+            found.append((place, event.nr))
+            at, place = at + took, place + 1
 
 
 def _returns(event: Event | None) -> TypeGuard[Event]:

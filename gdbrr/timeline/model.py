@@ -94,6 +94,18 @@ class Call(NamedTuple):
     """Whether that is behind operation `tick`, where the program goes on, or in front of it."""
 
 
+class Sent(NamedTuple):
+    """A signal reaches a handler of the program's: operation `tick`, in front of which a debugger stops."""
+
+    tick: int
+    thread: int
+    number: int
+
+    @property
+    def behind(self) -> bool:
+        return False
+
+
 class Turn(NamedTuple):
     """Operation `tick` is one of `thread`."""
 
@@ -239,6 +251,18 @@ class Timeline(Protocol):
 
     def last_call(self, tick: int, numbers: frozenset[int], progress: Progress | None = None) -> Call | None:
         """The last one in front of TICK."""
+        ...
+
+    def next_signal(self, tick: int, passed: frozenset[int]) -> Sent | None:
+        """The first signal that reaches a handler at TICK or behind it and is none of PASSED."""
+        ...
+
+    def last_signal(self, tick: int, passed: frozenset[int], thread: int | None = None) -> Sent | None:
+        """The last one in front of TICK, of THREAD if one is named."""
+        ...
+
+    def siginfo(self, tick: int) -> bytes:
+        """What came with the signal at TICK: the C library's `siginfo_t`."""
         ...
 
     def next_turn(self, tick: int, thread: int) -> Turn | None:

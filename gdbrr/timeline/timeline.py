@@ -18,13 +18,13 @@ from gdbrr.ctl.control import Armed, Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
-from gdbrr.timeline.calls import Calls
+from gdbrr.timeline.calls import Calls, Signals
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
 from gdbrr.timeline.hits import check_points
 from gdbrr.timeline.leaf import DemoLeaf
-from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Turn
+from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent, Turn
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
@@ -91,6 +91,7 @@ class DemoTimeline:
         """Once settled: output that differs from the recorded one."""
         self._order = Order(demo, stop[0] if stop else None)
         self._calls = Calls(demo, self._order)
+        self._signals = Signals(demo, self._order)
         with open(os.devnull, "r+b") as nothing:
             fd = nothing.fileno()
             replay = replays.start(
@@ -169,6 +170,15 @@ class DemoTimeline:
 
     def last_call(self, tick: int, numbers: frozenset[int], progress: Progress | None = None) -> Call | None:
         return self._calls.last(tick, numbers, progress)
+
+    def next_signal(self, tick: int, passed: frozenset[int]) -> Sent | None:
+        return self._signals.first(tick, passed)
+
+    def last_signal(self, tick: int, passed: frozenset[int], thread: int | None = None) -> Sent | None:
+        return self._signals.last(tick, passed, thread)
+
+    def siginfo(self, tick: int) -> bytes:
+        return self._signals.info(tick)
 
     def next_turn(self, tick: int, thread: int) -> Turn | None:
         other, last = self._order.other(thread, tick), self._order.last_of(thread)

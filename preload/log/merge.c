@@ -33,14 +33,14 @@ size_t gr_batch_decode(const uint8_t *src, size_t avail, struct gr_event *ret, s
 	return done;
 }
 
-void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t base, struct gr_span *ret)
+static void scan(const uint8_t *src, size_t avail, size_t max_events, unsigned until, uint64_t base, struct gr_span *ret)
 {
 	struct gr_event ev;
 	*ret = (struct gr_span){ 0 };
 	while (ret->events < max_events) {
 		uint64_t before = base;
 		size_t took = gr_event_decode(src + ret->bytes, avail - ret->bytes, &ev, &base);
-		if (!took)
+		if (!took || ev.kind == until)
 			break;
 		if (!ret->events)
 			ret->first = ev.stamp;
@@ -51,6 +51,16 @@ void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t 
 		ret->bytes += took;
 		ret->events += gr_event_ops(&ev);
 	}
+}
+
+void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t base, struct gr_span *ret)
+{
+	scan(src, avail, max_events, 0, base, ret);
+}
+
+void gr_span_until(const uint8_t *src, size_t avail, unsigned kind, uint64_t base, struct gr_span *ret)
+{
+	scan(src, avail, SIZE_MAX, kind, base, ret);
 }
 
 struct gr_cursor {

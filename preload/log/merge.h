@@ -32,6 +32,9 @@ struct gr_span {
 // What stands in the first `avail` bytes behind the stamp `base`: events up to the one with operation number max_events.
 void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t base, struct gr_span *ret);
 
+// The same up to the first event of a kind.
+void gr_span_until(const uint8_t *src, size_t avail, unsigned kind, uint64_t base, struct gr_span *ret);
+
 enum gr_merge_state {
 	GR_MERGE_DONE,  // every thread has ended
 	GR_MERGE_NEED,  // gr_merge_needs() names the thread whose bytes are used up

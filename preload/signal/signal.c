@@ -137,11 +137,12 @@ static uint32_t check_of(const struct gr_context *at)
 	return (uint32_t)hash ? (uint32_t)hash : 1;
 }
 
-static void show(struct gr_thread *self, const struct gr_context *at)
+static void show(struct gr_thread *self, const struct gr_context *at, uint64_t handler)
 {
 	struct gr_thread_pub *pub = &self->pub;
 	gr_show_context(self, at);
 	pub->op = GR_OP_SIGNAL;
+	pub->ret_pc = handler; // one step of a debugger leads there
 }
 
 // INVARIANT(nested-never): the engine's stack is as it was in front of the operation when a handler is entered, so a
@@ -175,7 +176,7 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 			.kind = GR_OP_SIGNAL, .nr = sig, .flags = point, .object = at->greg[REG_RIP], .check = check_of(at),
 			.data = (const uint8_t *)&info, .len = gr_siginfo_length(&info),
 		};
-		show(self, at);
+		show(self, at, act.handler);
 		if (gr_mode == GR_MODE_RECORD)
 			gr_log(self, &ev);
 		gr_sigact_unlock();
@@ -197,7 +198,7 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_SIGNAL || ev.flags != point)
 		return;
 	int sig = ev.nr;
-	show(self, at);
+	show(self, at, gr_sigact_get(sig % GR_SIGNALS).handler);
 	gr_gate_next(self, GR_OP_SIGNAL, sig, at->greg[REG_RIP], &ev);
 	if (ev.check != check_of(at))
 		gr_gate_desync(self, &ev, GR_OP_SIGNAL, sig, at->greg[REG_RIP], "a signal in another state of the program");
@@ -453,7 +454,7 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 		.kind = GR_OP_SIGNAL, .nr = sig, .flags = GR_SIGNAL_LOOP, .object = at->greg[REG_RIP], .check = check_of(at),
 		.data = (const uint8_t *)&data, .len = sizeof data,
 	};
-	show(self, at);
+	show(self, at, act.handler);
 	self->pub.state = GR_T_ENGINE;
 	gr_log(self, &ev);
 	gr_sigact_unlock();
@@ -483,9 +484,9 @@ void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_con
 		gr_preempt_again(self, at);
 		return;
 	}
-	show(self, at);
-	self->pub.state = GR_T_ENGINE;
 	gr_gate_peek(self, &ev);
+	show(self, at, gr_sigact_get(ev.nr % GR_SIGNALS).handler);
+	self->pub.state = GR_T_ENGINE;
 	gr_gate_next(self, GR_OP_SIGNAL, ev.nr, at->greg[REG_RIP], &ev);
 	gr_sigact_lock();
 	struct gr_sigact act = gr_sigact_take(ev.nr % GR_SIGNALS);

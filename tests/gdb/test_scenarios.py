@@ -77,7 +77,8 @@ def test_backwards_is_forwards(scene: str, kind: str, tmp_path: Path) -> None:
     recorded(case, scene, demo)
     # Without symbols GDB's steps through the loader's lazy binding are more than the one step back that they are.
     steps = [] if kind == "stripped" else ["steps(moments[len(moments) // 2], 12)"]
-    out = played(case, demo, "moments, _ = breakpoints(8)", *steps, "watchpoints(6)")
+    quiet = "gdb.execute('handle SIGUSR1 nostop noprint', to_string=True)"
+    out = played(case, demo, quiet, "moments, _ = breakpoints(8)", *steps, "watchpoints(6)")
     kept = re.findall(r"^ORACLE: (breakpoint|stepi from|watchpoint).*: (\d+) stops are the same$", out, re.MULTILINE)
     assert [name for name, _ in kept] == ["breakpoint", *["stepi from"] * len(steps), "watchpoint"], out
     assert all(int(count) > 1 for _, count in kept), out

@@ -304,6 +304,7 @@ class FakeTimeline:
         return len(set(ORDER[epoch.start : epoch.end]))
 
     checkpoints = (0,)
+    next_signal = last_signal = staticmethod(lambda *_: None)
 
     def birth(self, thread: int) -> Moment:
         return Moment(ORDER.index(thread) if thread else 0)

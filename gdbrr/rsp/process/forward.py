@@ -1,7 +1,7 @@
 """Going forward in a replay: a leaf runs with as many watchpoints as the CPU has room for; for more, several runs do.
 
 Runs in: the server. May call: gdbrr.rsp.debuggee, a Timeline.
-Owns: the breakpoints GDB wants, and the moment a leaf stands at.
+Owns: how often a leaf runs, and how far.
 """
 
 from __future__ import annotations
@@ -9,66 +9,27 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from gdbrr.errors import GdbrrError
-from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
+from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process import turns
+from gdbrr.rsp.process.events import Events
 from gdbrr.rsp.process.history import memory
-from gdbrr.rsp.process.landing import Landing, Say
+from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.process.turns import Lock
-from gdbrr.rsp.reverse import WATCH, Held, PointTable
+from gdbrr.rsp.reverse import WATCH, Held
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Call, Leaf, Moment, Point, PointKind, Progress, Turn, as_recorded
+from gdbrr.timeline.model import Moment, Point, PointKind, Sent, Turn
 
 _END = (("replaylog", "end"),)
 
 
-class Forward(Landing):
+class Forward(Events):
     def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait, say: Say) -> None:
         super().__init__(session, pool, told, wait, say)
-        self.points = PointTable()
         self.lock = Lock()
         self.turn: Turn | None = None
         """What the thread that was resumed alone waits for."""
-        self.engine_frames = False
-        """GDB gets the registers of a thread in the engine as they are, not those of the call that led there."""
-
-    # ------------------------------------------------------------ now
-
-    def moment(self, progress: Progress | None = None) -> Moment:
-        """The current moment of a replay. A leaf that ran is found again by its tick and registers."""
-        if self._moment is None:
-            self._moment = self._locate(self.thread, progress)
-        return self._moment
-
-    def moment_known(self) -> Moment | None:
-        return self._moment
-
-    def _locate(self, thread: int, progress: Progress | None) -> Moment:
-        debuggee = self.require()
-        leaf = debuggee.leaf
-        timeline = self._timeline()
-        assert leaf is not None
-        tid = debuggee.real(thread)
-        view = debuggee.views().get(tid)
-        if view is None or (view.in_engine and not view.trapped):
-            return Moment(min(leaf.tick, timeline.end.tick))
-        tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
-        regs = as_recorded(debuggee.registers(tid), [*debuggee.views().values()])
-        moment = timeline.locate(tick, view.index, regs, progress, like=leaf.pid)
-        self.approximate = timeline.doubtful
-        return moment
-
-    def here(self, signal: int, reasons: tuple[tuple[str, str], ...] = ()) -> Stop:
-        """A stop at the current place."""
-        debuggee = self.require()
-        tid = debuggee.real(self.thread)
-        return Stop(signal, self.thread, reasons, self._expedited(debuggee, tid))
-
-    def _expedited(self, debuggee: Debuggee, tid: int) -> dict[int, bytes]:
-        """What GDB is told unasked."""
-        return {} if self.engine_frames else debuggee.expedited(tid)
 
     # ------------------------------------------------------------ runs
 
@@ -150,20 +111,22 @@ class Forward(Landing):
         turn = turns.another(debuggee, self._timeline(), alone) if alone else None
         if turn is not None and turns.is_now(debuggee, turn, alone):
             return self._waits(debuggee, turn)
-        self._moment = None
+        event = self._next_event(debuggee, leaf, step)
+        self._moment = self.sent = None
         self._crash = 0
-        call = self._next_call(debuggee, leaf, step)
-        if turn is not None and (call is None or turn.tick <= call.tick):
-            stop, call = debuggee.run_leaf(step, signals, held, fence, turn), None
+        if turn is not None and (event is None or turn.tick <= event.tick):
+            stop, event = debuggee.run_leaf(step, signals, held, fence, turn), None
             if stop.signal == SIGNAL_NONE:
                 return self._waits(debuggee, turn)
-        elif call is not None and debuggee.standing and call.tick == leaf.tick:
-            stop = debuggee.at_call(call)
+        elif event is not None and debuggee.standing and event.tick == leaf.tick:
+            stop = debuggee.at_event(event)
         else:
-            stop = debuggee.run_leaf(step, signals, held, fence, call)
-        if call is not None and leaf.tick > call.tick:
-            return self.land_at_call(call)  # Ctrl-C had stopped its thread on the way into it, where it cannot be held
-        if call is not None and call.behind and stop.has("syscall_return"):
+            stop = debuggee.run_leaf(step, signals, held, fence, event)
+        if event is not None and leaf.tick > event.tick:
+            return self.land_at(event)  # Ctrl-C had stopped its thread on the way into it, where it cannot be held
+        if isinstance(event, Sent) and debuggee.standing and event.tick == leaf.tick:
+            self.sent = event
+        if event is not None and event.behind and stop.has("syscall_return"):
             stop = self._behind_call(debuggee, stop, fence)
         if stop.ended:
             # The program ended where the recording did; its process is of no use to anybody.
@@ -177,58 +140,3 @@ class Forward(Landing):
         """The thread that is resumed alone has come to where it is another one's turn, or to its end."""
         self.turn = turn
         return self._arrive(debuggee, Stop(SIGNAL_NONE, debuggee.real(self.lock.thread)))
-
-    def _next_call(self, debuggee: Debuggee, leaf: Leaf, step: int | None) -> Call | None:
-        """The system call to stop at, if nothing stops it before. A thread that is stepped comes to none, as without a
-        replay, and one that stands in front of its call goes on from there."""
-        numbers = self.points.calls
-        if numbers is None:
-            return None
-        view = debuggee.views().get(step) if step is not None else None
-        stepped = view.index if view is not None else None
-        call = self._timeline().next_call(leaf.tick, numbers, stepped)
-        if call is not None and call.tick == leaf.tick and debuggee.standing and not call.behind:
-            call = self._timeline().next_call(leaf.tick + 1, numbers, stepped)
-        return call
-
-    def _behind_call(self, debuggee: Debuggee, stop: Stop, fence: Fence | None = None) -> Stop:
-        """From in front of the end of a system call, as STOP says, to where the program goes on."""
-        landed = debuggee.run_leaf(stop.tid, [], set(), fence)
-        plain = landed.signal == SIGNAL_TRAP and not landed.ended and not landed.reasons
-        return dataclasses.replace(landed, reasons=stop.reasons) if plain else landed
-
-    def land_at_call(self, call: Call, progress: Progress | None = None) -> Stop:
-        self.land(Moment(call.tick), progress, call.thread)
-        debuggee = self.require()
-        stop = debuggee.at_call(call)
-        if call.behind:
-            self._moment = None
-            stop = self._behind_call(debuggee, stop)
-        return self._arrive(debuggee, stop)
-
-    def _fence(self, debuggee: Debuggee, leaf: Leaf) -> Fence | None:
-        end = self._timeline().end
-        if end.pc is None:
-            return None
-
-        def is_end(tid: int) -> bool:
-            try:
-                return self._locate(debuggee.virtual(tid), None) == end
-            except GdbrrError:  # what cannot be told apart from the end is not taken for it
-                return False
-
-        return Fence(end.pc, end.tick, is_end)
-
-    def _at(self, fence: Fence, debuggee: Debuggee) -> bool:
-        """Whether the leaf is at the end already; its moment is looked for only where it can be."""
-        assert debuggee.leaf is not None
-        tid = debuggee.real(self.thread)
-        return (
-            debuggee.leaf.tick >= fence.tick
-            and debuggee.registers(tid).get("rip") == fence.pc
-            and (self._moment == self._timeline().end or fence.is_end(tid))
-        )
-
-    def _arrive(self, debuggee: Debuggee, stop: Stop) -> Stop:
-        self.thread = debuggee.virtual(stop.tid)
-        return dataclasses.replace(stop, tid=self.thread, registers=self._expedited(debuggee, stop.tid))

@@ -15,7 +15,7 @@ from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_TRAP
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Leaf, Moment, Progress, Timeline
+from gdbrr.timeline.model import Leaf, Moment, Progress, Sent, Timeline
 
 Say = Callable[[str | bytes], None]
 
@@ -41,6 +41,8 @@ class Landing:
         self._landed: Moment | None = None
         self._crash = 0
         """The signal of the crash it stands at, in GDB's numbers."""
+        self.sent: Sent | None = None
+        """The signal that it stands in front of and that GDB was told of."""
         self._way_back = Moment(0), 0, False
 
     def _timeline(self) -> Timeline:
@@ -74,6 +76,8 @@ class Landing:
         self.thread = thread
         self._moment = self._landed = leaf.moment
         self._crash = 0
+        if self.sent is not None and leaf.moment != Moment(self.sent.tick):
+            self.sent = None
         self.approximate = leaf.moment != moment
         if not self.virtual_pid:
             first = min(debuggee.views().values(), key=lambda view: view.index, default=None)

@@ -12,7 +12,7 @@ from gdbrr.config import tables
 from harness import programs
 from harness.run import gdbrr
 
-from .session import recorded, whole
+from ..session import recorded, whole
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 
@@ -26,7 +26,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def played(demo: Path, *commands: str) -> str:
-    return whole(programs.build("calls_caught"), f"rr-replay {demo}", f"source {CATCHING}", *commands)
+    first = (f"rr-replay {demo}", f"source {CATCHING}", "handle SIGUSR1 nostop noprint")
+    return whole(programs.build("calls_caught"), *first, *commands)
 
 
 def caught(out: str, command: str) -> list[tuple[int, str, str, int]]:

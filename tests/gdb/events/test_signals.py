@@ -1,0 +1,163 @@
+"""Signals that reach a handler: in a replay they stop GDB where they do without one, in both directions."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+from harness.run import gdbrr, run
+
+from ..session import recorded, whole, words
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+
+CATCHING = Path(__file__).with_name("catching.py")
+SENT = "signals_sent"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(programs.build(SENT), tmp_path_factory.mktemp("sent"))
+
+
+def played(demo: Path, *commands: str, program: str = SENT) -> str:
+    return whole(programs.build(program), f"rr-replay {demo}", f"source {CATCHING}", *commands)
+
+
+def in_demo(demo: Path) -> list[tuple[int, str]]:
+    rows = [json.loads(line) for line in gdbrr("events", "--json", demo).expect(0).out.splitlines()]
+    return [
+        (row["tick"], row["call"].replace("SIGRTMIN", "SIG34").replace("signal ", "SIG"))
+        for row in rows
+        if row["operation"] == "signal"
+    ]
+
+
+def stops(out: str, command: str) -> list[tuple[int, str]]:
+    """Tick and signal of every stop at one."""
+    pattern = rf"received signal (\w+),(?:(?!received)[^\0])*?^AT {command} (\d+) "
+    return [(int(tick), name) for name, tick in re.findall(pattern, out, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(
+    "program", [SENT, "signal_nested", "signal_within", "signal_loop", "signal_queue", "signal_altstack"]
+)
+def test_every_one_forwards_and_back(program: str, tmp_path: Path) -> None:
+    """At operations, behind calls, in functions that wait, and in the middle of a loop."""
+    demo = recorded(programs.build(program), tmp_path)
+    out = played(
+        demo,
+        *("handle all stop print", "rr-goto start", "python caught('continue')"),
+        *("rr-goto end", "python caught('reverse-continue')"),
+        program=program,
+    )
+    forwards = stops(out, "continue")
+    assert forwards and forwards == in_demo(demo), out
+    assert stops(out, "reverse-continue") == forwards[::-1], out
+
+
+def test_what_came_with_it_and_where_it_goes(demo: Path) -> None:
+    """Going on delivers it once; a step leads to its handler."""
+    sent = "print $_siginfo._sifields._rt.si_sigval.sival_int"
+    came = "print ((siginfo_t *) $rsi)->_sifields._rt.si_sigval.sival_int"
+    out = played(
+        demo,
+        *("rr-goto start", "continue", "print $_siginfo.si_signo", sent, "print handled"),
+        *("stepi", "backtrace 1", "print $rdi", came, "continue", "print $_siginfo.si_signo", "print handled"),
+        *("continue", "print handled", "step", "print $rdi", "continue", "print handled", "print value"),
+        *(*["reverse-continue"] * 3, sent, "print handled", "step", came, "reverse-continue", "print handled"),
+    )
+    assert "#0  with_info (" in out, out
+    values = [int(value) for value in re.findall(r"^\$\d+ = (-?\d+)$", out, re.MULTILINE)]
+    assert values == [10, 42, 0, 10, 42, 12, 11, 23, 15, 38, 42, 42, 0, 42, 0], out
+
+
+def test_caught_by_name_and_without(demo: Path) -> None:
+    """The stop of a command that moves time is none of a signal."""
+    out = played(
+        demo,
+        *("catch signal", "rr-goto start", "rr-goto 50%", "rr-back -w handled", "rr-goto start"),
+        *(*["continue"] * 4, "rr-back", "delete", "catch signal SIGTERM", "tcatch signal SIGUSR1"),
+        *("handle SIGUSR1 nostop noprint", "handle SIGUSR2 nostop print", *["reverse-continue"] * 3),
+    )
+    hits = re.findall(r"atchpoint (\d) \(signal (\w+)\), |received signal (\w+)", out)
+    names = [" ".join(filter(None, words)) for words in hits]
+    assert names == ["1 SIGUSR1", "1 SIGUSR2", "1 SIGTERM", "2 SIGTERM", "SIGUSR2", "3 SIGUSR1"], out
+    assert out.count("No more reverse-execution history") == 2, out
+
+
+def test_what_is_asked_changes_nothing(demo: Path) -> None:
+    """A function that GDB calls at such a stop leaves it as it was."""
+    out = played(
+        demo,
+        *(
+            "handle SIGUSR1 nopass",
+            "rr-goto start",
+            "continue",
+            "print (int) getpid() > 0",
+            "continue",
+            "print handled",
+        ),
+        *("signal 0", "print handled", "reverse-continue", "rr-goto end", "print handled"),
+    )
+    assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["1", "11", "23", "38"], out
+    assert out.count("the signal is delivered all the same: so it was recorded") == 2, out
+    assert re.findall(r"received signal (\w+)", out) == ["SIGUSR1", "SIGUSR2", "SIGTERM", "SIGUSR2"], out
+
+
+def test_the_same_as_without_a_replay(demo: Path) -> None:
+    """What GDB shows of the same commands, on the program itself and on its replay."""
+    program = programs.build(SENT)
+    commands = (
+        "continue",
+        "step",
+        "backtrace 1",
+        "handle SIGUSR2 nostop print",
+        "tcatch signal SIGTERM",
+        "next",
+        "continue",
+    )
+    commands += ("stepi", "backtrace 1", "finish", "next", "info breakpoints")
+    natively = run("sh", "-c", 'exec "$@" 2>&1', "sh", *words(program, "break main", "run", *commands)).out
+    replayed = played(demo, "break main", "rr-goto start", "continue", *commands)
+
+    def told(out: str) -> list[str]:
+        shown = out[out.index("Breakpoint 1, ") :]
+        # What arguments hold at the first instruction of a handler is dead stack.
+        shown = re.sub(r"\((?:number|pid)=[^)]*\)|Thread \d+ (\".*\" )?(hit )?", "", shown)
+        return [line for line in shown.splitlines() if line and not re.match(r"\[|handled|gdbrr|\d+\t(in )?\./", line)]
+
+    assert told(replayed) == told(natively), replayed + natively
+
+
+def test_between_breakpoints_and_calls(tmp_path: Path) -> None:
+    """A call that a signal ends returns, and then the signal comes."""
+    demo = recorded(programs.build("calls_caught"), tmp_path)
+    out = played(
+        demo,
+        *("break handler", "catch syscall pause", "handle SIGALRM stop", "rr-goto start"),
+        *(*["continue"] * 6, *["reverse-continue"] * 6),
+        program="calls_caught",
+    )
+    hits = re.findall(r"received signal (\w+)|hit (?:Breakpoint|Catchpoint) \d+(?:, (\w+)| \((\w+ \w+))", out)
+    names = ["".join(words) for words in hits]
+    assert names[:2] == ["SIGUSR1", "handler"], out
+    alarm = ["call to", "returned from", "SIGALRM", "handler"]
+    assert names[2:6] == alarm, out
+    assert names[6:] == [*alarm[2::-1], "handler", "SIGUSR1"], out
+
+
+def test_in_the_process_that_is_recorded() -> None:
+    """It stops where its replay does."""
+    out = whole(
+        programs.build(SENT),
+        *("rr-start", "print handled", "continue", "print handled", "reverse-continue", "print handled"),
+        *("reverse-continue", "print handled", "rr-live", "continue", "print handled", "reverse-continue", "continue"),
+    )
+    assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["0", "11", "0", "0", "23"], out
+    names = re.findall(r"(?:received signal|signal) (\w+), ", out)
+    assert names[:3] == ["SIGUSR1", "SIGUSR2", "SIGUSR1"], out
