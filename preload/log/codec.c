@@ -46,6 +46,20 @@ uint64_t gr_event_ops(const struct gr_event *ev)
 	return ev->kind == GR_KIND_RUN ? ev->object : 1;
 }
 
+_Bool gr_event_may_miss(const struct gr_event *ev)
+{
+	switch (ev->kind) {
+	case GR_KIND_BLOCK:
+	case GR_KIND_FUTEX_WAIT:
+	case GR_KIND_FUTEX_WAKE:
+	case GR_KIND_YIELD:
+		return 1;
+	case GR_KIND_ONCE:
+		return ev->result == 0;
+	}
+	return 0;
+}
+
 static size_t gr_run_encode(uint8_t *dst, const struct gr_event *ev, uint64_t *last_stamp)
 {
 	uint8_t *p = dst;

@@ -28,6 +28,11 @@ struct gr_event {
 // bits of hash, and the stamp may be that of the event before.
 uint64_t gr_event_ops(const struct gr_event *ev);
 
+// INVARIANT(missing-changes-nothing): operations that may be missing carry no state but the order of what the program
+// does with atomics of its own, which is not recorded. A thread that finds such a word as the recorded one found it
+// later (or earlier) calls less (or more) often; both are followed. What remains is checked strictly.
+_Bool gr_event_may_miss(const struct gr_event *ev);
+
 // Writes `ev` to `dst`, which has room for GR_EVENT_MAX_HEAD + ev->len bytes; returns the bytes written. `*last_stamp` is the stamp
 // of the event before (the base stamp in front of the first) and is moved on. With data NULL the last `len` bytes are left
 // for the caller to fill.

@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "../core/ops.h"
+
 size_t gr_batch_encode(uint8_t *dst, size_t room, const struct gr_event *events, size_t n, uint64_t *last_stamp,
                        size_t *used)
 {
@@ -63,9 +65,35 @@ void gr_span_until(const uint8_t *src, size_t avail, unsigned kind, uint64_t bas
 	scan(src, avail, SIZE_MAX, kind, base, ret);
 }
 
+#define CLONE 56
+#define CLONE3 435
+
+uint64_t gr_tail_scan(const uint8_t *src, size_t avail, uint64_t base, struct gr_tail *tail)
+{
+	uint64_t done = 0;
+	tail->births = 0;
+	while (tail->births < GR_BIRTHS) {
+		struct gr_event ev;
+		size_t took = gr_event_decode(src + done, avail - done, &ev, &base);
+		if (!took)
+			break;
+		if (!done)
+			tail->first = ev;
+		done += took;
+		tail->last = ev;
+		tail->several += gr_event_ops(&ev) > 1;
+		if (!gr_event_may_miss(&ev))
+			tail->solid = ev.stamp;
+		if (ev.kind == GR_OP_SYS_START && (ev.nr == CLONE + 1 || ev.nr == CLONE3 + 1) && ev.object)
+			tail->birth[tail->births++] = (struct gr_birth){ ev.stamp, ev.object };
+	}
+	return done;
+}
+
 struct gr_cursor {
 	const uint8_t *at, *end;
 	uint64_t last; // stamp of the newest event taken or peeked at
+	uint64_t base; // the one in front of it
 	uint64_t size; // bytes of the event peeked at
 	uint64_t ops;  // operations of it that are not merged yet
 	uint64_t time; // its time, 0 if it carries none
@@ -75,6 +103,7 @@ struct gr_cursor {
 
 struct gr_merge {
 	uint64_t time;    // newest of the merged events
+	uint64_t next;    // stamp that is due; 0: any
 	uint32_t threads;
 	uint32_t ready;   // threads in the heap: each has a next event
 	uint32_t waiting; // threads on the stack at the end of the heap's array: each wants to be fed
@@ -127,6 +156,7 @@ static bool gr_cursor_peek(struct gr_cursor *c)
 	struct gr_event ev;
 	if (c->bad || c->at == c->end)
 		return false;
+	c->base = c->last;
 	c->size = gr_event_decode(c->at, (size_t)(c->end - c->at), &ev, &c->last);
 	c->bad = c->size == 0;
 	c->time = c->bad ? 0 : ev.time;
@@ -196,6 +226,18 @@ void gr_merge_positions(const struct gr_merge *m, uint64_t *ret)
 		ret[thread] = m->cursor[thread].done;
 }
 
+void gr_merge_follow(struct gr_merge *m, uint64_t next)
+{
+	m->next = next;
+}
+
+uint64_t gr_merge_left(const struct gr_merge *m, uint32_t thread, uint64_t *base)
+{
+	const struct gr_cursor *c = &m->cursor[thread];
+	*base = c->at == c->end ? c->last : c->base;
+	return c->end - c->at;
+}
+
 enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_t room, size_t *count,
                                   uint64_t *ticks, uint64_t max_ticks, uint64_t *bytes, uint64_t max_bytes)
 {
@@ -212,6 +254,10 @@ enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_
 			rival = m->heap[2];
 		bool more = true;
 		do {
+			if (m->next && m->next != c->last) {
+				gr_merge_sift_down(m);
+				return GR_MERGE_GAP;
+			}
 			if (*ticks >= max_ticks || *bytes >= max_bytes) {
 				gr_merge_sift_down(m);
 				return GR_MERGE_LIMIT;
@@ -232,6 +278,7 @@ enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_
 			*ticks += ops;
 			if (c->ops)
 				continue; // max_ticks is reached within it
+			m->next += m->next != 0;
 			c->at += c->size;
 			*bytes += c->size;
 			more = gr_cursor_peek(c);

@@ -41,6 +41,7 @@ enum gr_merge_state {
 	GR_MERGE_ROOM,  // no room for another run
 	GR_MERGE_LIMIT, // max_ticks or max_bytes reached
 	GR_MERGE_BAD,   // gr_merge_needs() names the thread whose next event is not valid
+	GR_MERGE_GAP,   // the stamp that is due (gr_merge_follow) has no event yet
 };
 
 struct gr_merge; // opaque
@@ -62,3 +63,26 @@ uint64_t gr_merge_time(const struct gr_merge *merge);
 
 // How many operations of each thread were merged so far.
 void gr_merge_positions(const struct gr_merge *merge, uint64_t *ret);
+
+// The stamp that is due next: from here on merging stops in front of one that is missing. 0: any will do.
+void gr_merge_follow(struct gr_merge *merge, uint64_t next);
+
+// The bytes of a thread that were fed and not merged, and the stamp in front of them.
+uint64_t gr_merge_left(const struct gr_merge *merge, uint32_t thread, uint64_t *base);
+
+// What the newest events of a thread say about how far a replay can go while more of them are still to come.
+#define GR_BIRTHS 256
+
+struct gr_birth { uint64_t stamp, thread; };
+
+struct gr_tail {
+	struct gr_event first; // of the bytes looked at last; without their data
+	struct gr_event last;
+	uint64_t solid;        // stamp of the newest event that is not missing in any replay
+	uint64_t several;      // events that are more than one operation
+	uint64_t births;
+	struct gr_birth birth[GR_BIRTHS]; // calls that make threads, among the bytes looked at last, and the index each one took
+};
+
+// Looks at whole events behind the stamp `base`; returns how many bytes, fewer when there is no room for another birth.
+uint64_t gr_tail_scan(const uint8_t *src, size_t avail, uint64_t base, struct gr_tail *tail);
