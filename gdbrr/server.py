@@ -31,7 +31,8 @@ from gdbrr.timeline.model import Interrupted, Progress, ThreadView, Timeline
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
     from gdbrr.launch.live import LiveRecording
-    from gdbrr.timeline.timeline import DemoTimeline
+    from gdbrr.timeline.live.follow import Following
+    from gdbrr.timeline.timeline import DemoTimeline, Stop
     from gdbrr.timeline.worker import Desynchronised
 
 _FAULTS = (signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)
@@ -158,6 +159,12 @@ class RecordedProcess:
         self._terminal = terminal
         self._page = map_ctl(recording.directory / "ctl")
         self.approximate = False
+        self._following: Following | None = None
+        if recording.follows:
+            from gdbrr.timeline.live.follow import Following
+
+            demo = recording.directory.with_name("following.demo")
+            self._following = Following(recording.directory, self._page, recording.manifest, demo)
 
     @property
     def pid(self) -> int:
@@ -195,18 +202,14 @@ class RecordedProcess:
         return views(self.pid, self._page.c.threads if self._page.c.started else 0)
 
     def timeline_at_stop(self, tid: int, regs: dict[str, int], progress: Progress | None = None) -> Timeline:
-        from gdbrr.timeline.timeline import open_demo
-
         view = next((view for view in self.thread_views() if view.tid == tid), None)
         if view is None:
             raise GdbrrError("nothing is recorded yet", hint="let the program run to a breakpoint first")
         # In the middle of an operation there is no moment: the timeline ends at the last one that is recorded.
         stop = None if view.in_engine else (view.index, regs)
-        snapshot = self._recording.snapshot()
         self.approximate = False
-        # Recorded by this process a moment ago: there is nobody else to trust.
         try:
-            timeline = open_demo(snapshot, trust=True, stop=stop, progress=progress, like=self.pid)
+            timeline = self._timeline(stop, progress, self.pid)
             self.approximate = timeline.doubtful
             return timeline
         except Interrupted:
@@ -214,12 +217,23 @@ class RecordedProcess:
         except GdbrrError:
             # In the middle of a repeated string instruction, say, there is no moment either.
             self.approximate = True
-            return open_demo(snapshot, trust=True, progress=progress)
+            return self._timeline(None, progress)
 
     def timeline_finished(self, progress: Progress | None = None) -> Timeline:
-        from gdbrr.timeline.timeline import open_demo
+        return self._timeline(None, progress)
 
-        return open_demo(self._recording.snapshot(), trust=True, progress=progress)
+    def _timeline(self, stop: Stop | None, progress: Progress | None, like: int | None = None) -> DemoTimeline:
+        """Of everything so far. Where nothing could follow the recording, it is replayed from its beginning."""
+        from gdbrr.demo.grow import Unfollowable
+        from gdbrr.timeline.timeline import open_demo
+        from gdbrr.timeline.worker import Desynchronised
+
+        self._recording.check_started()
+        if self._following is not None and not self._following.failed:
+            with contextlib.suppress(Unfollowable, Desynchronised):
+                return self._following.timeline(stop, progress, like)
+        # Recorded by this process a moment ago: there is nobody else to trust.
+        return open_demo(self._recording.snapshot(), trust=True, stop=stop, progress=progress, like=like)
 
     def stop_recording(self) -> None:
         self._recording.stop_recording()
@@ -232,6 +246,8 @@ class RecordedProcess:
         return str(refusal) if refusal is not None else ""
 
     def close(self) -> None:
+        if self._following is not None:
+            self._following.close()
         self._page.close()
         self._recording.close()
         os.close(self._terminal)

@@ -87,13 +87,16 @@ struct gr_image {
 	uint32_t magic;
 	uint32_t abi;
 	uint32_t threads;     // rows of the stream table
-	uint32_t pad;
+	uint32_t grown;       // how often it was; 0: it is that of a demo, and does not
 	uint64_t ticks;       // operations in the total order
 	uint64_t streams_off; // struct gr_stream[threads]
 	uint64_t runs_off;    // struct gr_run[runs]
 	uint64_t runs;
 };
 
+// INVARIANT(grows-behind): the image of a recording that goes on grows while its processes run. What was there stays: runs are only
+// added, a stream that needs another place is copied there and keeps its old one. A process looks for more whenever it is told to
+// run, and is told to run to no tick behind which anything is not in the image yet. `grown` is written last.
 struct gr_stream { uint64_t off; uint64_t len; uint64_t ops; };
 struct gr_run { uint32_t thread; uint32_t count; }; // `count` operations of `thread` in a row
 

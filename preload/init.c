@@ -214,7 +214,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 		gr_output_init();
 		struct gr_event first;
 		gr_points_foreign = gr_signal_foreign;
-		if (gr_image->threads > 1 && gr_ctl->knob[GR_KNOB_locks])
+		if ((gr_image->threads > 1 || gr_image->grown) && gr_ctl->knob[GR_KNOB_locks])
 			gr_lock_find(self);
 		gr_gate_open(self);
 		if (gr_gate_peek(self, &first))

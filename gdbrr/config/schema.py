@@ -30,6 +30,7 @@ KNOB_KEYS = {
     "limits.checkpoint_memory": "checkpoint_memory",
     "points": "points",
     "check": "check",
+    "follow": "follow",
     "limits.trace": "trace_limit",
     "engine.patch": "patch",
     "engine.locks": "locks",

@@ -1,7 +1,7 @@
 """Unpacks a demo into the image file that a replay maps (struct gr_image in abi.h).
 
 Runs in: the controller, the server. May call: gdbrr.abi, gdbrr.demo.
-Owns: the layout of the image: header, stream table, runs, then every thread's events in one piece.
+Owns: the layout of the image: header, stream table, runs, then every thread's events in one piece; how one grows.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gdbrr.abi import ABI_VERSION, ffi, lib
+from gdbrr.demo.format import MAX_THREADS
 from gdbrr.demo.pack import pack
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
@@ -21,6 +22,12 @@ Progress = Callable[[str, float], None]
 _HEAD: int = ffi.sizeof("struct gr_image")
 _STREAM: int = ffi.sizeof("struct gr_stream")
 _RUN: int = ffi.sizeof("struct gr_run")
+_LEAST = 1 << 16
+_PIECE = 1 << 20
+_EVENT = 3
+"""No event takes fewer bytes."""
+_MOVES = 8
+"""Bytes that streams may take, in bytes of log: a place is twice as large as what it holds, and the old ones stay."""
 
 
 class ImageInfo(NamedTuple):
@@ -101,3 +108,82 @@ def write_image_from_recording(recording: Path, path: Path, progress: Progress |
         pack(recording, packed, keep=True, progress=progress)
         with Demo.open(packed) as demo:
             return write_image(demo, path, progress)
+
+
+class _Row:
+    """Where a thread's stream lies."""
+
+    def __init__(self) -> None:
+        self.off = self.len = self.ops = self.room = 0
+
+
+class GrowingImage:
+    """The image of a recording that goes on, in a file of reserved size without content (a Sink of gdbrr.demo.pack).
+
+    What is put into it shows to the processes of its replay with `publish`. See INVARIANT(grows-behind) in abi.h.
+    """
+
+    def __init__(self, fd: int, log_limit: int) -> None:
+        tables = MAX_THREADS * _STREAM
+        self._fd = fd
+        self._tables = [_LEAST, _LEAST + tables]
+        self._runs_off = _LEAST + 2 * tables
+        self._free = self._runs_off + _RUN * (log_limit // _EVENT)
+        self._rows: list[_Row] = []
+        self._runs = self._ticks = self._grown = 0
+        self.bytes = self._free + _MOVES * log_limit
+        try:
+            os.ftruncate(fd, self.bytes)
+        except OSError as error:
+            raise GdbrrError(
+                f"no file of {self.bytes} bytes can be made: {error.strerror}", "lower limits.log"
+            ) from None
+
+    def stream(self, thread: int, raw: bytes, count: int, base: int, first: int, last: int) -> None:
+        if thread >= MAX_THREADS:
+            raise GdbrrError(f"more than {MAX_THREADS} threads", "let the program make fewer")
+        while len(self._rows) <= thread:
+            self._rows.append(_Row())
+        row = self._rows[thread]
+        if row.len + len(raw) > row.room:
+            self._move(row, len(raw))
+        os.pwrite(self._fd, raw, row.off + row.len)
+        row.len, row.ops = row.len + len(raw), row.ops + count
+
+    def _move(self, row: _Row, more: int) -> None:
+        """To a place twice as large, behind everything. Who reads the old one reads the same."""
+        room = max(_LEAST, 2 * (row.len + more)) // _LEAST * _LEAST
+        if self._free + room > self.bytes:
+            raise GdbrrError("the log is larger than its limit", "record less")
+        for at in range(0, row.len, _PIECE):
+            piece = os.pread(self._fd, min(_PIECE, row.len - at), row.off + at)
+            os.pwrite(self._fd, piece, self._free + at)
+        row.off, row.room = self._free, room
+        self._free += room
+
+    def order(self, runs: bytes, ticks: int, positions: bytes) -> None:
+        os.pwrite(self._fd, runs, self._runs_off + self._runs * _RUN)
+        self._runs += len(runs) // _RUN
+        self._ticks += ticks
+
+    def mark(self) -> tuple[int, int]:
+        """For `back`: order that is put behind it can be taken out again; streams stay."""
+        return self._runs, self._ticks
+
+    def back(self, mark: tuple[int, int]) -> None:
+        self._runs, self._ticks = mark
+
+    def publish(self) -> None:
+        """Let everybody see what is there by now."""
+        table = ffi.new("struct gr_stream[]", len(self._rows))
+        for at, row in enumerate(self._rows):
+            table[at].off, table[at].len, table[at].ops = row.off, row.len, row.ops
+        off = self._tables[self._grown % 2]
+        os.pwrite(self._fd, bytes(ffi.buffer(table)), off)
+        head: Any = ffi.new("struct gr_image *")
+        head.magic, head.abi, head.threads = lib.GR_IMAGE_MAGIC, ABI_VERSION, len(self._rows)
+        head.ticks, head.runs, head.streams_off, head.runs_off = self._ticks, self._runs, off, self._runs_off
+        head.grown = self._grown
+        os.pwrite(self._fd, bytes(ffi.buffer(head)), 0)
+        self._grown += 1
+        os.pwrite(self._fd, self._grown.to_bytes(4, "little"), ffi.offsetof("struct gr_image", "grown"))

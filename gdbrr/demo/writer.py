@@ -62,6 +62,16 @@ class Writer:
         self._file.flush()
         return self._offset + fmt.TRAILER.size
 
+    def mark(self) -> tuple[int, ...]:
+        """For `back`: a demo that was finished can be gone on with, from where it was."""
+        return self._offset, len(self._headers), self._raw, self.ticks, self.stream_bytes
+
+    def back(self, mark: tuple[int, ...]) -> None:
+        self._offset, headers, self._raw, self.ticks, self.stream_bytes = mark
+        del self._headers[headers:]
+        self._file.seek(self._offset)
+        self._file.truncate()
+
     def _block(
         self, kind: BlockType, raw: bytes, thread: int = 0, items: int = 0, base: int = 0, first: int = 0, last: int = 0
     ) -> bytes:

@@ -22,7 +22,9 @@ from gdbrr.launch.ends.errors import refusal
 from gdbrr.launch.record import Recording, Request
 
 if TYPE_CHECKING:
+    from gdbrr.abi import Ctl
     from gdbrr.config.profiles import Profile
+    from gdbrr.demo.manifest import Manifest
 
 
 class LiveRecording:
@@ -64,10 +66,30 @@ class LiveRecording:
         panic = self._recording.panic
         return refusal(panic) if panic is not None and panic.refused else None
 
-    def snapshot(self) -> Path:
-        """A demo of everything so far; the program must be stopped or gone. It lives as long as this object."""
+    @property
+    def page(self) -> Ctl:
+        return self._recording.page
+
+    @property
+    def follows(self) -> bool:
+        """Whether a replay shall run behind the program."""
+        knobs = self._recording.request.profile.knobs()
+        return bool(knobs["follow"]) and not knobs["check"]
+
+    def manifest(self) -> Manifest:
+        """What a demo of everything so far says about itself."""
+        from gdbrr.demo.pack import manifest_of
+
+        return manifest_of(self.directory, self._recording.page)
+
+    def check_started(self) -> None:
+        """Raises an error if the engine did not come to work."""
         self.poll()
         self._recording.check_started()
+
+    def snapshot(self) -> Path:
+        """A demo of everything so far; the program must be stopped or gone. It lives as long as this object."""
+        self.check_started()
         self._snapshots += 1
         demo = Path(self._scratch.name) / f"snapshot-{self._snapshots}.demo"
         self._recording.pack(demo)
@@ -75,8 +97,7 @@ class LiveRecording:
 
     def save(self, demo: Path) -> None:
         """Keep everything so far as a demo of the user's."""
-        self.poll()
-        self._recording.check_started()
+        self.check_started()
         self._recording.pack(demo)
 
     def stop_recording(self) -> None:

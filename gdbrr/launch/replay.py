@@ -144,8 +144,12 @@ def start(
     final_thread: int = 0xFFFFFFFF,
     no_terminal: bool = False,
     loader_log: Path | None = None,
+    grows: tuple[int, int] | None = None,
 ) -> Replay:
-    """Start the demo's program; it stands in front of STOP_TICK when slot 0 answers."""
+    """Start the demo's program; it stands in front of STOP_TICK when slot 0 answers.
+
+    GROWS is the image of a recording that goes on, as a descriptor and its size, where DEMO is of its beginning.
+    """
     manifest = demo.manifest
     engine = engines.find()
     if manifest["abi"] != abi.ABI_VERSION:
@@ -158,9 +162,9 @@ def start(
     check_program(manifest)
     env = engines.environment(manifest)
     with scratch.file() as image_fd, abi.made_ctl() as (page, page_fd):
-        unpacked = image.write_image(demo, spawn.file_of(image_fd))
+        data_fd, size = grows or (image_fd, image.write_image(demo, spawn.file_of(image_fd)).bytes)
         page.c.mode = lib.GR_MODE_REPLAY
-        page.c.data_size = unpacked.bytes
+        page.c.data_size = size
         page.c.end_kind = _END_KINDS[demo.end.kind]
         page.c.end_value = demo.end.value & 0xFFFFFFFF
         record.fill_profile(page, profile)
@@ -190,7 +194,7 @@ def start(
             cache_pages=None if placed or loader_log else _cache_pages(manifest),
         )
         try:
-            pid = spawn.launch(engine, program, page, spawn.file_of(page_fd), unpacked.path)
+            pid = spawn.launch(engine, program, page, spawn.file_of(page_fd), spawn.file_of(data_fd))
         except BaseException:
             control.close()
             raise

@@ -44,6 +44,9 @@ _LOOK = 0.02
 class Checkpoints:
     """INVARIANT(first-checkpoint): there is always a checkpoint at tick 0; it is never thinned out."""
 
+    grows = False
+    """Behind the first one, starts are told by and by."""
+
     def __init__(
         self, demo: Demo, replay: replays.Replay, final_thread: int, ahead: bool = True, check: bool = False
     ) -> None:
@@ -52,7 +55,7 @@ class Checkpoints:
         self._final_thread = final_thread
         self._most = max(2, replay.profile.knobs()["checkpoints"])
         self._most_memory = replay.profile.knobs()["checkpoint_memory"]
-        self._starts = [epoch.start for epoch in demo.epochs] or [0]
+        self._starts = [0] if self.grows else [epoch.start for epoch in demo.epochs] or [0]
         self._next = 0
         self._kept: list[Checkpoint] = []
         self._near = Near()
@@ -75,7 +78,7 @@ class Checkpoints:
         self._leave()
         self._kept[0].is_expendable(0)  # all others can be made again from it
         self._thread = threading.Thread(target=self._drive, name="gdbrr skeleton", daemon=True)
-        if self._next < len(self._starts):
+        if self.grows or self._next < len(self._starts):
             self._thread.start()
 
     # ---------------------------------------------------------------- the skeleton
@@ -102,8 +105,10 @@ class Checkpoints:
 
     def _may_go_on(self) -> bool:
         with self._lock:
-            while not self._closing and self._next < len(self._starts):
-                if self._starts[self._next] <= self._wanted or (self._ahead and not self._busy):
+            while not self._closing and (self.grows or self._next < len(self._starts)):
+                if self._next < len(self._starts) and (
+                    self._starts[self._next] <= self._wanted or (self._ahead and not self._busy)
+                ):
                     return True
                 self._lock.wait()
             return False
@@ -123,6 +128,7 @@ class Checkpoints:
                     self._wanted = tick
                     self._lock.notify_all()
                     self._lock.wait(_LOOK)
+                    self._look_at_time()
                     if progress:
                         done = self._skeleton.slot.tick - first
                         progress("replaying", min(1.0, max(0, done) / max(1, tick - first)))
@@ -130,6 +136,9 @@ class Checkpoints:
                 self._wanted = -1
             if isinstance(self._failed, Desynchronised) and tick > self._failed.tick:
                 raise self._failed
+
+    def _look_at_time(self) -> None:
+        """Raise an error where the skeleton does not, because it has no demo of its own to be measured by."""
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:

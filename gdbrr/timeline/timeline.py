@@ -8,10 +8,11 @@ Owns: the skeleton, the checkpoints and every leaf of one demo; `close` leaves n
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
+from typing import NamedTuple
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import Armed, Soft
@@ -59,6 +60,23 @@ def open_demo(
         raise
 
 
+def start_replay(
+    demo: Demo, trust: bool = False, final_thread: int = 0, grows: tuple[int, int] | None = None
+) -> replays.Replay:
+    """The process that becomes a skeleton. It dies with this thread."""
+    with open(os.devnull, "r+b") as nothing:
+        fd = nothing.fileno()
+        return replays.start(
+            demo,
+            flags=lib.GR_SLOT_HOLD_END,
+            stop_tick=0,
+            stdio=(fd, fd, fd),
+            trust=trust,
+            final_thread=final_thread,
+            grows=grows,
+        )
+
+
 def _filtered(points: Sequence[Point], thread: int | None, condition: bytes) -> list[Point]:
     result = [
         replace(
@@ -70,6 +88,17 @@ def _filtered(points: Sequence[Point], thread: int | None, condition: bytes) -> 
     ]
     check_points(result)
     return result
+
+
+class Ground(NamedTuple):
+    """A replay that was there before its timeline and stays behind it."""
+
+    replay: replays.Replay
+    checkpoints: Checkpoints
+    stand: Callable[[Demo, int], None]
+    """The timeline is of this demo, which ends in this thread."""
+    go_on: Callable[[], None]
+    """It is closed."""
 
 
 class DemoTimeline:
@@ -84,29 +113,25 @@ class DemoTimeline:
         ahead: bool = True,
         check: bool | None = None,
         like: int | None = None,
+        ground: Ground | None = None,
     ) -> None:
         self.demo = demo
+        self._ground = ground
         self._leaves: set[DemoLeaf] = set()
         self.soft: Soft | None = None
         """Once settled: output that differs from the recorded one."""
         self._order = Order(demo, stop[0] if stop else None)
         self._calls = Calls(demo, self._order)
         self._signals = Signals(demo, self._order)
-        with open(os.devnull, "r+b") as nothing:
-            fd = nothing.fileno()
-            replay = replays.start(
-                demo,
-                flags=lib.GR_SLOT_HOLD_END,
-                stop_tick=0,
-                stdio=(fd, fd, fd),
-                trust=trust,
-                final_thread=self._order.final_thread,
-            )
-        self._replay = replay
+        self._replay = replay = ground.replay if ground else start_replay(demo, trust, self._order.final_thread)
         try:
-            if check is None:
-                check = bool(replay.profile.knobs()["check"])
-            self._checkpoints = Checkpoints(demo, replay, self._order.final_thread, ahead, check)
+            if ground:
+                self._checkpoints = ground.checkpoints
+                ground.stand(demo, self._order.final_thread)
+            else:
+                if check is None:
+                    check = bool(replay.profile.knobs()["check"])
+                self._checkpoints = Checkpoints(demo, replay, self._order.final_thread, ahead, check)
             self._segments = Segments(self._checkpoints, self._order, len(demo.threads))
             self._search = Search(self._checkpoints, self._order, self._segments)
             self._history = History(self._checkpoints, self._order, self._segments, self._search)
@@ -309,9 +334,12 @@ class DemoTimeline:
     def close(self) -> None:
         for leaf in list(self._leaves):
             leaf.drop()
-        if hasattr(self, "_checkpoints"):
-            self._checkpoints.close()
-        self._replay.close()
+        if self._ground:
+            self._ground.go_on()
+        else:
+            if hasattr(self, "_checkpoints"):
+                self._checkpoints.close()
+            self._replay.close()
         self.demo.close()
 
     def __enter__(self) -> DemoTimeline:

@@ -19,7 +19,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.launch.ends import errors
 from gdbrr.launch.replay import end_process
-from gdbrr.launch.watchdog import Watchdog
+from gdbrr.launch.watchdog import Overdue, Watchdog
 from gdbrr.timeline import tracer
 from gdbrr.timeline.model import Progress
 from gdbrr.timeline.state import places
@@ -62,6 +62,15 @@ def failure(panic: Panic, place: str = "") -> GdbrrError:
     reason = panic.text or "it gives no reason"
     return Desynchronised(
         panic.tick, f"the replay {what} at tick {panic.tick}: {reason}{place and f'; on that page: {place}'}"
+    )
+
+
+def late(overdue: Overdue) -> Desynchronised:
+    """The error that a segment is which does not end."""
+    return Desynchronised(
+        overdue.tick,
+        f"the replay is desynchronised behind tick {overdue.tick}: its segment has run"
+        f" {overdue.spent:.1f} s, while recording {overdue.recorded:.2f} s",
     )
 
 
@@ -250,11 +259,7 @@ class Worker(Process):
         def poll() -> None:
             overdue = self._watchdog.look(self.slot.tick, time.monotonic()) if self._watchdog else None
             if overdue:
-                raise Desynchronised(
-                    overdue.tick,
-                    f"the replay is desynchronised behind tick {overdue.tick}: its segment has run"
-                    f" {overdue.spent:.1f} s, while recording {overdue.recorded:.2f} s",
-                )
+                raise late(overdue)
             if progress:
                 progress(what, min(1.0, max(0, self.slot.tick - first) / max(1, goal - first)))
 

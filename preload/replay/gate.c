@@ -38,12 +38,32 @@ void gr_gate_open(struct gr_thread *self)
 {
 	const char *base = (const char *)gr_image;
 	const struct gr_stream *stream = (const struct gr_stream *)(base + gr_image->streams_off) + self->pub.index;
+	uint64_t done = self->pos - self->stream;
 	// A thread that was being made when the recording ended has no stream: it never gets a turn.
 	if (self->pub.index >= gr_image->threads)
 		return;
-	self->pos = (uint8_t *)base + stream->off;
-	self->end = self->pos + stream->len;
-	self->left = stream->ops;
+	self->stream = (uint8_t *)base + stream->off;
+	self->pos = self->stream + done;
+	self->end = self->stream + stream->len;
+	self->left = stream->ops - self->pub.ops;
+}
+
+// INVARIANT(ends-are-known): a thread stands behind its last operation only in the image that a timeline ends with, of which
+// no copy lives on. So where there is more by now, none had run ahead of a segment that it should have run before.
+static void look_for_more(void)
+{
+	uint32_t grown = __atomic_load_n(&gr_image->grown, __ATOMIC_ACQUIRE);
+	if (gr_replay.grown == grown)
+		return;
+	gr_replay.grown = grown;
+	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
+		struct gr_thread *t = gr_thread_block(i);
+		if (!gr_thread_lives(t))
+			continue;
+		gr_gate_open(t);
+		if (t->behind && t->left)
+			gr_panic(t, GR_PANIC_BUG, "thread %u went behind an operation that was not its last", t->pub.index + 1, 0);
+	}
 }
 
 // ---------------------------------------------------------------- standing still
@@ -62,6 +82,8 @@ void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state)
 		enum gr_cmd cmd = gr_slot_command(&gr_replay.seen);
 		if (cmd == GR_CMD_DIE)
 			GR_RAW(SYS_exit_group, 0);
+		if (cmd == GR_CMD_RUN)
+			look_for_more();
 		gr_gate_on_command(self, cmd);
 		if (cmd == GR_CMD_RUN)
 			break;
@@ -135,8 +157,10 @@ enum want {
 	BEHIND, // its unfinished segment behind the last tick
 };
 
-static void await_turn(struct gr_thread *self, enum want want)
+// False: no operation of this thread was known when it began to wait, and now one is, which is not taken yet.
+static bool await_turn(struct gr_thread *self, enum want want)
 {
+	bool blind = !self->left;
 	bool back = gr_replay.lent == self->pub.index + 1; // then the turn is another's, who is on its way to this tick
 	if (back)
 		gr_replay.lent = 0;
@@ -145,7 +169,7 @@ static void await_turn(struct gr_thread *self, enum want want)
 		await_death();
 		if (gr_replay.tick == gr_image->ticks) {
 			if (want != TAKE && gr_replay.final == self->pub.index)
-				return;
+				return true;
 			if (!(gr_slot->flags & GR_SLOT_HOLD_END))
 				finish();
 			gr_replay.final = ~0u;
@@ -155,15 +179,17 @@ static void await_turn(struct gr_thread *self, enum want want)
 				continue;
 			hand_over(self, gr_replay.final);
 		} else if (want == LOOK && owner() == self->pub.index) {
-			return; // who wants to stand here does so at the operation itself
+			return true; // who wants to stand here does so at the operation itself
 		} else if (gr_replay.tick == gr_slot->stop_tick && !back) {
 			gr_gate_stand(self, GR_S_STANDING);
 			continue;
 		} else if (owner() == self->pub.index && want == TAKE) {
+			if (blind && self->left)
+				return false;
 			take();
 			if (gr_together_where)
 				gr_together_run(self, false);
-			return;
+			return true;
 		} else {
 			hand_over(self, owner());
 		}
@@ -171,7 +197,7 @@ static void await_turn(struct gr_thread *self, enum want want)
 		back = false;
 		if (want == BEHIND && gr_replay.lent == self->pub.index + 1) {
 			self->behind = false;
-			return;
+			return true;
 		}
 	}
 }
@@ -208,23 +234,6 @@ _Noreturn void gr_gate_desync(struct gr_thread *self, const struct gr_event *wan
 		gr_format(p->text, sizeof p->text, "%s", text);
 	}
 	gr_panic_close();
-}
-
-// INVARIANT(missing-changes-nothing): operations that may be missing carry no state but the order of what the program
-// does with atomics of its own, which is not recorded. A thread that finds such a word as the recorded one found it
-// later (or earlier) calls less (or more) often; both are followed. What remains is checked strictly.
-static bool may_miss(const struct gr_event *ev)
-{
-	switch (ev->kind) {
-	case GR_OP_BLOCK:
-	case GR_OP_FUTEX_WAIT:
-	case GR_OP_FUTEX_WAKE:
-	case GR_OP_YIELD:
-		return true;
-	case GR_OP_ONCE:
-		return ev->result == 0;
-	}
-	return false;
 }
 
 static bool matches(const struct gr_event *ev, enum gr_op op, uint64_t object)
@@ -303,7 +312,7 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object)
 		size_t n = gr_event_decode(pos, self->end - pos, &ev, &stamp);
 		if (!n || matches(&ev, op, object))
 			return n;
-		if (!may_miss(&ev))
+		if (!gr_event_may_miss(&ev))
 			return false;
 		pos += n;
 	}
@@ -313,12 +322,13 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object)
 void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)
 {
 	do {
-		if (op != GR_OP_SIGNAL)
-			gr_gate_on_signal(self);
-		await_turn(self, TAKE);
+		do {
+			if (op != GR_OP_SIGNAL)
+				gr_gate_on_signal(self);
+		} while (!await_turn(self, TAKE));
 		next_event(self, op, nr, object, ret);
 		self->waited |= ret->kind == GR_OP_BLOCK;
-	} while (may_miss(ret) && !matches(ret, op, object));
+	} while (gr_event_may_miss(ret) && !matches(ret, op, object));
 	if (ret->kind != op || ret->nr != nr)
 		gr_gate_desync(self, ret, op, nr, object, "another operation");
 	if (object && ret->object != object)

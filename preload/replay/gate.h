@@ -16,6 +16,7 @@ struct gr_replay {
 	uint32_t final;    // thread that runs its unfinished segment behind the last tick; ~0: none
 	uint64_t tick;     // next tick
 	uint32_t seen;     // newest command taken
+	uint32_t grown;    // of the image, when it was looked at last
 	struct gr_thread *dying; // ended at the last tick; gone when its ctid is clear
 	uint32_t lent;           // 1 + the thread that runs behind its last operation while another has the turn
 	uint64_t trace_tick;     // tick whose segment is single-stepped; ~0: none
