@@ -14,11 +14,14 @@
 #include "../abi.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
+#include "../patch/bind.h"
 #include "../patch/patch.h"
+#include "loader.h"
 
 #define NEAR_READING 40
 #define LOADER_STACK 0x20000
 #define BESIDE 2 // words
+#define COUNTED 64 // instructions that count
 
 // The loader's own data that can still be written: not what it has sealed when it was done with itself.
 struct data { uint64_t start, end, sealed, sealed_end; };
@@ -73,6 +76,39 @@ static void forget_cache(const struct data *data)
 	*found = 0;
 }
 
+// The loader counts the symbols that it looks up and those that it still knew, for LD_DEBUG=statistics (_dl_num_relocations and
+// _dl_num_cache_relocations, neighbours in glibc's _rtld_global). Two threads that call a function for the first time at once both look it up,
+// where in a replay the second one finds it; and they count without a lock.
+static struct gr_counters counters;
+
+struct gr_counters gr_loader_counters(void)
+{
+	return counters;
+}
+
+//	addq $1,x(%rip)
+static uint64_t counted_at(const uint8_t *p, const struct data *data)
+{
+	int32_t offset;
+	if (p[0] != 0x48 || p[1] != 0x83 || p[2] != 0x05 || p[7] != 1)
+		return 0;
+	memcpy(&offset, p + 3, sizeof offset);
+	uint64_t word = (uint64_t)p + 8 + (int64_t)offset;
+	return word >= data->start && word + 8 <= data->end && word % 8 == 0 ? word : 0;
+}
+
+static void find_counters(const uint8_t *text, const uint8_t *end, const struct data *data)
+{
+	uint64_t found[COUNTED], count = 0;
+	for (; text < end && count < COUNTED; text++)
+		if ((found[count] = counted_at(text, data)))
+			count++;
+	for (uint64_t i = 0; i < count; i++)
+		for (uint64_t k = 0; k < count; k++)
+			if (found[k] == found[i] + 8)
+				counters = (struct gr_counters){found[i], found[k] + 8};
+}
+
 // At a function's first call the loader's resolver saves the vector registers on the program's stack. Which of them the processor
 // writes depends on whether the kernel has switched threads meanwhile, and what is left there comes to light as somebody's
 // uninitialised variable. INVARIANT(nothing-left-of-vectors): the resolver clears what it saved before it goes on. That has room in
@@ -104,8 +140,21 @@ static const uint8_t clearing_end[] = {
 };
 _Static_assert(sizeof clearing_end == sizeof resolver_end, "what follows stays where it is");
 
+// In front of that end stand: call _dl_fixup; mov %rax,%r11; mov $STATE,%eax; xor %edx,%edx
+#define BEHIND_CALL 10
+
+static uint64_t called_by(const uint8_t *resolver)
+{
+	int32_t offset;
+	if (resolver[-BEHIND_CALL - 5] != 0xe8)
+		return 0;
+	memcpy(&offset, resolver - BEHIND_CALL - 4, sizeof offset);
+	return (uint64_t)resolver - BEHIND_CALL + (int64_t)offset;
+}
+
 void gr_loader_forget(uint64_t loader)
 {
+	uint64_t fixup = 0;
 	const Elf64_Ehdr *ehdr = (const Elf64_Ehdr *)loader;
 	const Elf64_Phdr *phdr = (const Elf64_Phdr *)(loader + ehdr->e_phoff);
 	struct data data = {0};
@@ -121,12 +170,16 @@ void gr_loader_forget(uint64_t loader)
 			continue;
 		const uint8_t *text = (const uint8_t *)(loader + phdr[i].p_vaddr);
 		const uint8_t *end = text + phdr[i].p_memsz - NEAR_READING - sizeof resolver_end;
+		find_counters(text, end, &data);
 		for (; text < end; text++)
 			if (text[0] == 0x0f && text[1] == 0x31)
 				forget_behind(text, &data);
-			else if (text[0] == resolver_end[0] && !memcmp(text, resolver_end, sizeof resolver_end))
+			else if (text[0] == resolver_end[0] && !memcmp(text, resolver_end, sizeof resolver_end)) {
+				fixup = called_by(text);
 				gr_text_write((uint64_t)text, clearing_end, sizeof clearing_end, GR_TEXT);
+			}
 	}
+	gr_bind_init(fixup);
 	forget_cache(&data);
 }
 

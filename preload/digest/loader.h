@@ -11,3 +11,7 @@ void gr_loader_forget(uint64_t loader);
 
 // Clears the stack below `sp`, where the loader's and the constructor's own frames were. Not from a thread that stands there.
 void gr_loader_clear_stack(uint64_t sp);
+
+// What it counts without a lock: nothing, where that was not found.
+struct gr_counters { uint64_t start, end; };
+struct gr_counters gr_loader_counters(void);

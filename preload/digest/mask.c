@@ -15,13 +15,14 @@
 #include "../heap/stack.h"
 #include "digest.h"
 #include "kept.h"
+#include "loader.h"
 
 #define PRIMITIVES 0x20000
 #define CHAINS 0x10000
 #define GRANULE 512U // bytes whose primitives stand in one chain
 #define RECENT 0x20000
 #define KIND_SIMPLE 3 // __kind of a mutex: normal, recursive and errorcheck ones are below, adaptive, robust and PI ones not
-#define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS + 1)
+#define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS + 2)
 #define DEAD_STACKS 4096 // heap/stack.c knows no more
 
 enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER, SEMAPHORE };
@@ -180,6 +181,8 @@ void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
 	main_lowest = 0;
 	memset(tids_bits, 0, sizeof tids_bits);
 	add_thread(self, lowest);
+	struct gr_counters counters = gr_loader_counters();
+	add_span(counters.start, counters.end);
 	if (main_left) { // its block may be another's by now
 		add_span(main_left - GR_DEAD_STACK, main_left);
 		main_lowest = main_left;

@@ -13,6 +13,7 @@
 #include "../heap/stack.h"
 #include "../log/log.h"
 #include "../log/turn.h"
+#include "../patch/bind.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "op.h"
@@ -98,6 +99,8 @@ static long create(struct gr_thread *self, struct gr_regs *frame, const pthread_
 {
 	pthread_attr_t *attr = (pthread_attr_t *)&self->attr;
 	long ret = 0;
+	if (!gr_ctl->knob[GR_KNOB_order]) // else one thread at a time makes its first calls, in the order of operations
+		gr_bind_all(self);
 	if (gr_mode == GR_MODE_RECORD)
 		make_alone(self);
 	if (given)

@@ -62,9 +62,10 @@ COMMANDS: dict[str, tuple[str, ...]] = {
 }
 
 # Of tests/programs: those whose threads are gone at the end are compared while there is one.
-OWN = ("spine", "moments", "two_threads", "identity_stack", "identity_locks", "identity_beside", "identity_unjoined")
-THREADED = {"two_threads"}
-"""In order serial: whether the library waited for a lock of its own is in no parallel recording (docs/limits.md)."""
+OWN = (
+    *("spine", "moments", "two_threads", "identity_stack", "identity_locks", "identity_beside", "identity_unjoined"),
+    *("identity_first_calls",),
+)
 
 # Long runs get fewer digests.
 EVERY = {"python": 50, "ps": 25, "sqlite3": 5, "find": 5, "moments": 50, "spine": 5}
