@@ -22,7 +22,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
 from gdbrr.timeline.model import Interrupted, Moment, Progress
 from gdbrr.timeline.state.states import States, verify
-from gdbrr.timeline.step.near import Near
+from gdbrr.timeline.step.near import Near, least_needed
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker
 
@@ -195,16 +195,10 @@ class Checkpoints:
 
     def _end_one(self, needed: Checkpoint | None) -> bool:
         """End the one that leaves the smallest gap, for its age: spacing grows with the distance from the newest."""
-        newest = self._kept[-1].tick
-        near = max(1, newest // self._most)
-
-        def gap(at: int) -> float:
-            return (self._kept[at + 1].tick - self._kept[at - 1].tick) / (newest - self._kept[at].tick + near)
-
-        inner = [at for at in range(1, len(self._kept) - 1) if self._kept[at] is not needed]
-        if not inner:
+        at = least_needed(self.ticks, self._most, needed.tick if needed else None)
+        if at is None:
             return False
-        self._kept.pop(min(inner, key=gap)).drop()
+        self._kept.pop(at).drop()
         return True
 
     def make_room(self, needed: Checkpoint | None) -> bool:

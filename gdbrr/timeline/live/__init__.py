@@ -1,5 +1,5 @@
-"""The state of processes that stand: whether it is the same each time, and what differs where it is not.
+"""The timeline of a recording that goes on: one replay follows it, and what it left behind stays.
 
-Runs in: the server and scripts. May call: errors, ctl, launch.
-Owns: what was seen at each tick.
+Runs in: the server. May call: errors, demo, launch.
+Owns: how far the skeleton may follow.
 """

@@ -55,3 +55,14 @@ class Near:
         for tick in ended:
             self._kept.pop(tick).drop()
         return bool(ended)
+
+
+def least_needed(ticks: list[int], most: int, needed: int | None) -> int | None:
+    """Which one, but the first, the newest and the one at NEEDED, leaves the smallest gap for its age."""
+    newest = ticks[-1]
+    near = max(1, newest // most)
+
+    def gap(at: int) -> float:
+        return (ticks[at + 1] - ticks[at - 1]) / (newest - ticks[at] + near)
+
+    return min((at for at in range(1, len(ticks) - 1) if ticks[at] != needed), key=gap, default=None)
