@@ -149,7 +149,7 @@ uint64_t gr_stack_dead(uint64_t address)
 bool gr_stack_next_dead(uint32_t *at, uint64_t *start, uint64_t *end)
 {
 	gr_latch(&locked);
-	while (*at < used && !is_dead(&table[*at]))
+	while (*at < used && !is_dead(&table[*at]) && table[*at].state != MAKING) // nobody is born on it yet
 		++*at;
 	bool found = *at < used;
 	if (found) {

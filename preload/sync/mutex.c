@@ -17,9 +17,12 @@
 
 #define KIND_TYPE 3     // bits of __kind: normal, recursive, errorcheck, adaptive
 #define KIND_COUNTS 112 // robust, inherits or protects: the library counts to 1 and leaves that there
+#define KIND_INHERITS 32
 #define KIND_PROTECT 64 // the bits of __lock from here on are a priority's ceiling
 #define CEILING 0xfff80000
 #define CEILING_SHIFT 19
+#define INCONSISTENT 0x7fffffff   // glibc's own owners of robust mutexes: its owner died while he held it,
+#define NOT_RECOVERABLE 0x7ffffffe // and it was given back as it was
 
 // ---------------------------------------------------------------- as a debugger sees it on replay
 static void set_lock(struct __pthread_mutex_s *m, int value)
@@ -30,12 +33,20 @@ static void set_lock(struct __pthread_mutex_s *m, int value)
 void gr_mutex_taken(struct gr_thread *self, uint64_t mutex, long ret)
 {
 	struct __pthread_mutex_s *m = &((pthread_mutex_t *)mutex)->__data;
+	if (gr_mode == GR_MODE_REPLAY && ret == ENOTRECOVERABLE)
+		m->__count = 0; // it was taken, looked at and given back
 	if (gr_mode != GR_MODE_REPLAY || (ret && ret != EOWNERDEAD))
 		return;
 	bool recursive = (m->__kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP;
 	if (gr_edge_has(mutex))
 		*gr_edge_word(mutex) = self->word;
-	if (recursive && m->__owner == (int)self->pub.recorded_tid && m->__count) {
+	if (ret == EOWNERDEAD) { // the dead one is still among its users
+		set_lock(m, 1);
+		m->__count = 1;
+		m->__owner = INCONSISTENT;
+		return;
+	}
+	if (recursive && m->__count && (m->__owner == (int)self->pub.recorded_tid || m->__owner == INCONSISTENT)) {
 		m->__count++;
 		return;
 	}
@@ -54,7 +65,7 @@ void gr_mutex_given(uint64_t mutex, long ret)
 	if ((m->__kind & KIND_TYPE) == PTHREAD_MUTEX_RECURSIVE_NP && m->__count && --m->__count)
 		return;
 	set_lock(m, 0);
-	m->__owner = 0;
+	m->__owner = m->__owner == INCONSISTENT ? NOT_RECOVERABLE : 0;
 	if (m->__nusers)
 		m->__nusers--;
 }
@@ -96,11 +107,22 @@ static void block(struct gr_thread *self, uint64_t mutex)
 	self->waited = true;
 }
 
+// One that nobody can have any more: the library's trylock says so and leaves it taken (glibc 2.35 and 2.36), where its lock gives it
+// back, so that the next one is told as well.
+static void leave_as_lock(uint64_t mutex)
+{
+	uint32_t *lock = (uint32_t *)&((pthread_mutex_t *)mutex)->__data.__lock;
+	if ((*lock & FUTEX_TID_MASK) == (uint32_t)gr_self->pub.tid && __atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) & FUTEX_WAITERS)
+		GR_RAW(SYS_futex, lock, FUTEX_WAKE, 1, 0, 0, 0);
+}
+
 #define LOCK(self, mutex, name, ...) \
 	({ \
 		long lock_ret; \
 		if (gr_mode == GR_MODE_RECORD) { \
 			lock_ret = GR_REAL(self, pthread_mutex_trylock, mutex); \
+			if (lock_ret == ENOTRECOVERABLE) \
+				leave_as_lock(mutex); \
 			if (lock_ret == EBUSY) { \
 				block(self, mutex); \
 				lock_ret = GR_REAL(self, name, mutex, ##__VA_ARGS__); \
@@ -127,6 +149,9 @@ long gr_wrap_pthread_mutex_trylock(struct gr_thread *self, struct gr_regs *frame
 		log_op(self, GR_OP_MUTEX_TRYLOCK, frame->rdi, ret);
 	} else {
 		ret = gr_op_result(self, GR_OP_MUTEX_TRYLOCK, frame->rdi);
+		struct __pthread_mutex_s *m = &((pthread_mutex_t *)frame->rdi)->__data;
+		if (ret == ENOTRECOVERABLE && !(m->__kind & KIND_INHERITS))
+			set_lock(m, 1); // see leave_as_lock
 	}
 	gr_mutex_taken(self, frame->rdi, ret);
 	return ret;
@@ -170,7 +195,10 @@ long gr_wrap_pthread_mutex_unlock(struct gr_thread *self, struct gr_regs *frame)
 
 long gr_wrap_pthread_mutex_consistent(struct gr_thread *self, struct gr_regs *frame)
 {
-	return GR_TAKE(self, GR_OP_MUTEX_STATE, frame->rdi, pthread_mutex_consistent, frame->rdi);
+	long ret = GR_TAKE(self, GR_OP_MUTEX_STATE, frame->rdi, pthread_mutex_consistent, frame->rdi);
+	if (gr_mode == GR_MODE_REPLAY && !ret)
+		((pthread_mutex_t *)frame->rdi)->__data.__owner = self->pub.recorded_tid;
+	return ret;
 }
 
 long gr_wrap_pthread_mutex_destroy(struct gr_thread *self, struct gr_regs *frame)

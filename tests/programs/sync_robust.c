@@ -43,6 +43,9 @@ int main(void)
 	pthread_join(threads[0], NULL);
 	dead = pthread_mutex_lock(&mutex);
 	given = pthread_mutex_unlock(&mutex);
-	printf("owner died %d, unlock %d, lock %d\n", dead == EOWNERDEAD, given, pthread_mutex_lock(&mutex) == ENOTRECOVERABLE);
+	printf("owner died %d, unlock %d,", dead == EOWNERDEAD, given);
+	for (int i = 0; i < 3; i++) // each is told
+		printf(" lock %d", pthread_mutex_lock(&mutex) == ENOTRECOVERABLE);
+	printf("\n");
 	return 0;
 }
