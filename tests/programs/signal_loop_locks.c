@@ -68,9 +68,9 @@ static void use_locks(void)
 int main(int argc, char **argv)
 {
 	struct itimerval once = {{0, 0}, {0, 60000}};
-	signal(SIGALRM, handler);
+	signal(SIGPROF, handler);
 	use_locks();
-	setitimer(ITIMER_REAL, &once, NULL);
+	setitimer(ITIMER_PROF, &once, NULL);
 	bool reused = argc > 1 && !strcmp(argv[1], "reused");
 	if (reused) {
 		memset((void *)both.words, 0, sizeof both.words);

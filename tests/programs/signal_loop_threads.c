@@ -30,14 +30,14 @@ int main(void)
 	sigset_t alarm;
 	pthread_t thread;
 	sigemptyset(&alarm);
-	sigaddset(&alarm, SIGALRM);
-	signal(SIGALRM, handler);
+	sigaddset(&alarm, SIGPROF);
+	signal(SIGPROF, handler);
 	pthread_mutex_lock(&lock);
 	pthread_sigmask(SIG_BLOCK, &alarm, NULL);
 	pthread_create(&thread, NULL, other, NULL);
 	pthread_sigmask(SIG_UNBLOCK, &alarm, NULL);
 	usleep(20000);
-	setitimer(ITIMER_REAL, &once, NULL);
+	setitimer(ITIMER_PROF, &once, NULL);
 	while (!stop)
 		count++;
 	pthread_mutex_unlock(&lock);

@@ -42,7 +42,7 @@ AT_OPERATIONS = [
     "signal_segv_longjmp",
     "signal_fpe_edit",
 ]
-LOOPS = ["memory", "register", "spin", "work", "nested", "float", "down"]
+LOOPS = ["alarm", "memory", "register", "spin", "work", "nested", "float", "down"]
 patched_and_trapped = pytest.mark.parametrize("patch", ["on", "off"], ids=["patched", "trapped"])
 DEATHS = {"abort": 6, "term": 15, "segv": 11, "reset": 10, "child": 9, "trap": 5}
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC
 from gdbrr.timeline.timeline import open_demo
 from harness import programs
-from harness.run import run
+from harness.run import gdbrr, run
 from replay.alter import alter
 
 from .conftest import build, record, replay
@@ -81,6 +82,21 @@ def test_control_another_value_is_reported(tmp_path: Path) -> None:
     result = replay(alter(demo, tmp_path / "altered.demo", change))
     assert result.status == EXIT_DESYNC
     assert "a lock of the C library holds" in result.err
+
+
+@pytest.mark.parametrize("order", ["parallel", "serial"])
+def test_a_library_whose_locks_are_not_found_is_refused_by_name(order: str, tmp_path: Path) -> None:
+    """One like ours, in which the function that waits for a lock has another name."""
+    maps = run(sys.executable, "-c", "print(open('/proc/self/maps').read())").expect(0).out
+    ours = next(Path(line.split()[-1]) for line in maps.splitlines() if line.endswith("/libc.so.6"))
+    other = ours.read_bytes().replace(b"__lll_lock_wait_private\0", b"__lll_lock_wait_privatX\0")
+    (tmp_path / "libc.so.6").write_bytes(other)
+    words = ("record", "--order", order, "-o", tmp_path / "x.demo")
+    surroundings = {"LD_LIBRARY_PATH": str(tmp_path)}
+    first = gdbrr(*words, build("libc_random"), "10", env=surroundings).expect(1)
+    assert "the C library waits for its locks in another way" in first.err
+    assert "Record with --set engine.locks=off" in first.err
+    gdbrr(*words, "--set", "engine.locks=off", build("libc_random"), "10", env=surroundings).expect(0)
 
 
 # ---------------------------------------------------------------- what it leaves alone

@@ -76,7 +76,7 @@ def test_while_recording(order: str, tmp_path: Path) -> None:
 
 def test_while_replaying(tmp_path: Path) -> None:
     program, demo = programs.build("turn_cores"), tmp_path / "x.demo"
-    gdbrr("record", "--order", "serial", "-o", demo, "--", program, "25000").expect(0)
+    gdbrr("record", "--order", "serial", "-o", demo, "--", program, "50000").expect(0)
     with running("replay", demo) as session:
         come_together(session, program.name)
 
