@@ -269,7 +269,7 @@ struct gr_slot {
 	struct gr_hit hit[GR_HITS];
 	uint32_t hits_taken;   // futex; the controller's: the low half of how many it has read (GR_SLOT_KEEP_HITS)
 	uint8_t condition[GR_CONDITION_ROOM]; // agent bytecode, as GDB compiles it
-	uint32_t stretches;    // while no points are armed: what operations mapped, moved, unmapped or dropped since the controller
+	uint32_t stretches;    // what operations mapped, moved, unmapped or dropped since the controller
 	uint32_t pad;          // wrote 0 here; the last stretch is widened by what finds no place
 	struct gr_stretch stretch[GR_STRETCHES];
 	struct gr_look look;

@@ -18,7 +18,7 @@ import fcntl
 import os
 import re
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from gdbrr.abi import ffi, lib
 from gdbrr.ctl.control import Slot
@@ -98,6 +98,27 @@ def unwritten_pages(pid: int, slot: Slot) -> array[int] | None:
     except (OSError, ValueError):
         return None
     return _without(found, moved)
+
+
+def written_pages(pid: int, slot: Slot, source: int, regions: Sequence[tuple[int, int]]) -> list[int]:
+    """The pages of REGIONS that a standing process, woken from the checkpoint SOURCE, may have written to since."""
+    wanted = [page for start, end in regions for page in range(start // _PAGE * _PAGE, end, _PAGE)]
+    if pages_are_merged():
+        return wanted
+    moved = _moved(slot)
+    written = []
+    with (
+        open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pages,
+        open(f"/proc/{source}/pagemap", "rb", buffering=0) as before,
+        open(f"/proc/{pid}/mem", "rb", buffering=0) as memory,
+    ):
+        for page in wanted:
+            entry, old = (os.pread(file.fileno(), 8, page // _PAGE * 8) for file in (pages, before))
+            shared = entry[7:] == _SHARED_PAGE and any(os.pread(memory.fileno(), _PAGE, page))
+            never = not any(entry) and not any(old)
+            if not (shared or never) or any(start < page + _PAGE and page < end for start, end in moved):
+                written.append(page)
+    return written
 
 
 def pages_are_merged() -> bool:

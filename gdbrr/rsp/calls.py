@@ -160,7 +160,7 @@ def _history(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str
     timeline, before = navigator.timeline, Moment.parse(str(body["before"]))
     now = time.monotonic()
     cell, each = target.points[0], bool(body.get("each"))
-    if not each and target.birth is None and len(target.points) == 1 and len(split(target.points)) == 1:
+    if not each and target.birth is None and len(target.points) == len(split(target.points)) == 1 and cell.length <= 8:
         if navigator.listed is None or not navigator.listed.know(timeline, cell, before):
             navigator.listed = history.Changes(timeline, cell, before)
         try:

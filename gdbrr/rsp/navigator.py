@@ -74,7 +74,7 @@ class Navigator(Forward):
 
     # ------------------------------------------------------------ forward
 
-    def forward(self, actions: Sequence[Action]) -> Stop:
+    def forward(self, actions: Sequence[Action], progress: Progress | None = None) -> Stop:
         debuggee = self.require()
         self.armed = None
         if debuggee.leaf is None:
@@ -88,7 +88,7 @@ class Navigator(Forward):
         over = step is not None and self.points.stepping_over(self.require().registers(step).get("rip", 0))
         self.lock.look(actions, over)
         self.turn = None
-        stop = self.run(step, signals)
+        stop = self.run(step, signals, progress)
         if self.turn is not None and stop.signal == SIGNAL_NONE:
             self.say(turns.sentence(self.require(), self.virtual_pid, self.lock.thread, self.turn))
         return stop if stop.ended or self.lock.thread in (0, stop.tid) else self._in_thread(self.lock.thread, stop)

@@ -324,7 +324,7 @@ class Proxy:
         actions: Sequence[rq.Action] = request.actions
         if request.legacy:
             actions = [rq.Action(action.step, action.signal, self._continue) for action in actions]
-        return self._move(lambda meter: self.navigator.forward(actions))
+        return self._move(lambda meter: self.navigator.forward(actions, meter))
 
     def _reverse_continue(self, request: rq.ReverseContinue) -> bytes:
         return self._move(lambda meter: self.navigator.reverse_continue(meter, self._continue.alone))

@@ -16,8 +16,8 @@ from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, PointKind, Sen
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 """The digit of Z and z packets."""
 
-WIDEST = 4096
-"""Bytes of one watched place: each 8 of them take a debug register, and four of those a pass over the recording."""
+_FEW = 64
+"""Bytes of a place that is looked for piece by piece."""
 
 HARDWARE_SLOTS = 4
 """Debug registers of an x86 thread."""
@@ -73,14 +73,30 @@ class PointTable:
                 hint="delete some; in the past there may be any number",
             )
 
-    def groups(self) -> list[set[Held]]:
-        """Breakpoints as runs can hold them: all that are in code, and watched places for the debug registers."""
-        code = {held for held in self.held if held[0] == SOFTWARE}
-        wide = sorted(self.held - code)
-        if sum(map(slots, wide)) <= HARDWARE_SLOTS:
-            return [set(self.held)]
-        single = [(kind, *piece) for kind, addr, length in wide for piece in _pieces_of(kind, addr, length)]
-        return [code | set(single[at : at + HARDWARE_SLOTS]) for at in range(0, len(single), HARDWARE_SLOTS)]
+    @property
+    def fit(self) -> bool:
+        """Whether the debug registers are enough for all of them."""
+        return sum(map(slots, self.held)) <= HARDWARE_SLOTS
+
+    def code(self) -> set[Held]:
+        """The breakpoints; none of them needs a debug register where all of those may be in use."""
+        return {
+            (SOFTWARE, addr, 1) if kind == HARDWARE else (kind, addr, length) for kind, addr, length in self._code()
+        }
+
+    def _code(self) -> set[Held]:
+        return {held for held in self.held if held[0] in (SOFTWARE, HARDWARE)}
+
+    def watched(self) -> list[Point]:
+        return [point for point in self.for_search() if point.kind is not PointKind.EXEC]
+
+    def piece(self, addr: int) -> Held:
+        """What one debug register watches at ADDR, where a watched place has one."""
+        for kind, start, length in sorted(held for held in self.held if held[0] >= WATCH):
+            for piece in pieces(start, length) if start <= addr < start + length else ():
+                if piece[0] == addr:
+                    return kind, *piece
+        raise GdbrrError(f"nothing is watched at {addr:#x}")
 
     def reasons(self, hit: Hit) -> tuple[tuple[str, str], ...]:
         """Why GDB should say it stopped at HIT: nothing, unless a breakpoint of its own is the reason."""
@@ -111,25 +127,12 @@ def pieces(addr: int, length: int) -> list[tuple[int, int]]:
     return found
 
 
-def _pieces_of(kind: int, addr: int, length: int) -> list[tuple[int, int]]:
-    if length > WIDEST:
-        raise GdbrrError(
-            f"{length} bytes at {addr:#x} are too many to watch: {WIDEST} are possible", hint="watch a part of it"
-        )
-    return [(addr, length)] if kind == HARDWARE else pieces(addr, length)
-
-
 def split(points: Sequence[Point]) -> list[Point]:
-    """The same places as points that a debug register can watch."""
+    """The same places as points that a debug register can watch, but for those of many bytes."""
     found: list[Point] = []
     for point in points:
-        if point.kind is PointKind.EXEC:
+        if point.kind is PointKind.EXEC or point.length > _FEW:
             found.append(point)
-        elif point.length > WIDEST:
-            raise GdbrrError(
-                f"{point.length} bytes at {point.addr:#x} are too many to watch: {WIDEST} are possible",
-                hint="watch a part of it",
-            )
         else:
             found += [Point(point.kind, addr, length) for addr, length in pieces(point.addr, point.length)]
     return found

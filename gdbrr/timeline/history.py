@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from gdbrr.ctl.control import PointHit, ProcessEnded, has_ended
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import NAP, Found, Pass, Piece
+from gdbrr.timeline.hits import NAP, WIDEST_READ, Found, Pass, Piece, check_points
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search, joined, named
@@ -61,11 +61,12 @@ class History:
         progress: Progress | None,
         registers: int,
     ) -> list[Hit]:
+        check_points(points, WIDEST_READ)
         self._writers.clear()
         spans = [span for span in self._checkpoints.spans(before, progress) if span[1] >= after.tick]
         runs = [
             _Run(one.source, one.end, one.inside, tuple(group), len(one.groups))
-            for one in reversed(self._search.runs(spans, points, before, registers))
+            for one in reversed(self._search.runs(spans, points, before, registers, WIDEST_READ))
             for group in one.groups
         ]
         hits: list[Hit] = []

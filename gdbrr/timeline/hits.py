@@ -17,6 +17,7 @@ from gdbrr.timeline.order import Order
 from gdbrr.timeline.worker import Checkpoint
 
 NAP = 0.002
+STORES = (PointKind.WRITE, PointKind.CHANGE)
 KINDS = {
     PointKind.WRITE: lib.GR_POINT_WRITE,
     PointKind.ACCESS: lib.GR_POINT_ACCESS,
@@ -24,7 +25,10 @@ KINDS = {
     PointKind.CHANGE: lib.GR_POINT_CHANGE,
 }
 _DEBUG_REGISTER = 8
-_MOST_PIECES = 513
+WIDEST = 1 << 20
+"""Bytes of one point."""
+WIDEST_READ = 4096
+"""The same of one that looks for reads, of which page tables tell nothing."""
 # Operations of GDB's agent bytecode that the engine knows, and the bytes behind each.
 _CODES = {
     **dict.fromkeys([*range(0x02, 0x0C), *range(0x0E, 0x16), *range(0x17, 0x1B), 0x27, 0x28, 0x29, 0x2B, 0x33], 0),
@@ -68,19 +72,21 @@ def pieces_of(point: Point) -> list[Piece]:
         size = next(size for size in (_DEBUG_REGISTER, 4, 2, 1) if addr + size <= end and addr % size == 0)
         pieces.append(Piece(point, addr, size))
         addr += size
-        if len(pieces) > _MOST_PIECES:
-            raise GdbrrError(
-                f"{point.length} bytes at {point.addr:#x} are too many to be watched at once",
-                "at most 4096 are",
-            )
     return pieces
 
 
-def check_points(points: Sequence[Point]) -> None:
-    """Refuse what the engine would only find out at a hit."""
+def check_points(points: Sequence[Point], widest: int = WIDEST) -> None:
+    """Refuse what the engine would only find out at a hit, and what would take too long."""
     for point in points:
         if point.length < 1:
             raise GdbrrError(f"nothing of {point.addr:#x} is to be watched", "a point has at least one byte")
+        most = widest if point.kind in STORES else WIDEST_READ
+        if point.length > most:
+            what = "watched for reads" if most < widest else "watched"
+            raise GdbrrError(
+                f"{point.length} bytes at {point.addr:#x} are too many to be {what}",
+                f"{most} are possible: watch a part of it",
+            )
         at = 0
         while at < len(point.condition):
             code = point.condition[at]

@@ -214,6 +214,10 @@ class Timeline(Protocol):
         """The COUNT-th last one before BEFORE."""
         ...
 
+    def first_hit(self, points: Sequence[Point], after: Moment, progress: Progress | None = None) -> Hit | None:
+        """The first store to any of POINTS behind AFTER; as its moment, the operation in whose segment that is."""
+        ...
+
     def all_hits(
         self, points: Sequence[Point], *, after: Moment, before: Moment, progress: Progress | None = None
     ) -> list[Hit]:

@@ -16,10 +16,11 @@ from gdbrr.abi import lib
 from gdbrr.ctl.control import Armed, PointHit
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import Found, Pass, Piece, groups_of
+from gdbrr.timeline.hits import STORES, Found, Pass, Piece, groups_of
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
+from gdbrr.timeline.step import wide
 from gdbrr.timeline.step.code import decoded, engine_of, leads_into
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister, Worker
@@ -44,6 +45,8 @@ class Run:
     end: int
     inside: Moment | None
     groups: list[list[Piece]]
+    wide: list[Point] = dataclasses.field(default_factory=list)
+    """What is not counted by one run for each group."""
 
 
 def drop_all(running: Sequence[Sequence[Pass]]) -> None:
@@ -61,6 +64,7 @@ class Search:
         self._registers: int = lib.GR_WATCHES
         self.at_once = CORES
         """Workers that run beside each other."""
+        self._wide = wide.Wide(checkpoints, order)
         self._engine: range | None = None
         self._repeated: dict[int, bool] = {}
         """By the pc behind a store: may a `rep` stand there or in front?"""
@@ -114,6 +118,14 @@ class Search:
             if oldest is None:
                 return None
             before = oldest.moment
+
+    def first_hit(self, points: Sequence[Point], after: Moment, end: Moment, progress: Progress | None) -> Found | None:
+        """The first hit from AFTER up to END, of stores only."""
+        return self.with_registers(
+            lambda registers: self._wide.first(
+                after, end, wide.Search(points, registers, self.at_once, False, progress)
+            )
+        )
 
     def _repeats(self, found: Found, progress: Progress | None) -> bool:
         """Whether the store may be one of several that a repeated string instruction made."""
@@ -170,13 +182,15 @@ class Search:
                         continue
                     for one in running[0]:
                         one.wait(progress, "searching", fraction)
-                del begun[0]
+                run = begun.pop(0)
                 nearest = running.pop(0)
                 try:
-                    if len(nearest) == 1 and nearest[0].arrived:
+                    if len(nearest) == 1 and nearest[0].arrived and not run.wide:
                         found, whole = nearest[0].hits(), not nearest[0].lost
                     else:
-                        winner = self._newest(nearest, before, progress)
+                        far = wide.Search(run.wide, registers, self.at_once, True, progress)
+                        most = self._wide.last(wide.Stretch(run.source, run.end, run.inside), far) if run.wide else None
+                        winner = self._newest(nearest, before, progress, most)
                         found, whole = [winner] if winner else [], not winner
                 finally:
                     for one in nearest:
@@ -192,31 +206,41 @@ class Search:
         source = self._checkpoints.between(run.source, middle) if middle > run.source.tick else None
         if source is None:
             return []
-        return [Run(source, run.end, run.inside, run.groups), Run(run.source, middle, None, run.groups)]
+        later, earlier = (source, run.end, run.inside), (run.source, middle, None)
+        return [Run(*half, run.groups, run.wide) for half in (later, earlier)]
 
     def runs(
-        self, spans: Sequence[tuple[Checkpoint, int]], points: Sequence[Point], before: Moment, registers: int
+        self,
+        spans: Sequence[tuple[Checkpoint, int]],
+        points: Sequence[Point],
+        before: Moment,
+        registers: int,
+        most: int = wide.WIDE,
     ) -> list[Run]:
-        """What is to be run for SPANS, the nearest to BEFORE first. Where none of the points can be hit, nothing is."""
+        """What is to be run for SPANS, the nearest to BEFORE first. Where none of the points can be hit, nothing is.
+        Those of stores to more than MOST bytes are put aside."""
         runs = []
         for number, span in enumerate(spans):
             inside = before if number == 0 and before.pc is not None else None
             room = registers - (inside is not None)
             possible = [point for point in points if inside or not self._misses(span, point)]
-            if groups := groups_of(possible, room):
-                runs.append(Run(span[0], span[1], inside, groups))
+            many = [point for point in possible if point.kind in STORES and point.length > most]
+            groups = groups_of([point for point in possible if point not in many], room)
+            if groups or many:
+                runs.append(Run(span[0], span[1], inside, groups, many))
         return runs
 
     def _misses(self, span: tuple[Checkpoint, int], point: Point) -> bool:
-        stores = point.kind in (PointKind.WRITE, PointKind.CHANGE)
-        return stores and self._checkpoints.untouched(span, point.addr, point.length)
+        return point.kind in STORES and self._checkpoints.untouched(span, point.addr, point.length)
 
-    def _newest(self, passes: Sequence[Pass], before: Moment, progress: Progress | None) -> Found | None:
-        """The last hit of several passes over the same span."""
+    def _newest(
+        self, passes: Sequence[Pass], before: Moment, progress: Progress | None, wide: Found | None
+    ) -> Found | None:
+        """The last hit of several passes over the same span, and of what is WIDE."""
         for one in passes:
             if not one.arrived:
                 raise GdbrrError(f"the moment {before} does not exist", "see rr-when for the form of a moment")
-        best = [hits[-1] for hits in (one.hits() for one in passes) if hits]
+        best = [hits[-1] for hits in (one.hits() for one in passes) if hits] + ([wide] if wide else [])
         if not best:
             return None
         tick = max(found.hit.tick for found in best)

@@ -27,7 +27,7 @@ from gdbrr.timeline.hits import check_points
 from gdbrr.timeline.leaf import DemoLeaf
 from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent, Turn
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.search import Search
+from gdbrr.timeline.search import Search, named
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.worker import Desynchronised, Worker
 
@@ -273,6 +273,11 @@ class DemoTimeline:
         if not points or count < 1:
             return None
         return self._search.last_hit(points, self._checked(before or self._end), progress, count)
+
+    def first_hit(self, points: Sequence[Point], after: Moment, progress: Progress | None = None) -> Hit | None:
+        check_points(points)
+        found = self._search.first_hit(points, self._checked(after), self._end, progress)
+        return None if found is None else named(found, Moment(found.hit.tick))
 
     def all_hits(
         self,

@@ -331,8 +331,7 @@ static void keep_stretch(uint64_t start, uint64_t end)
 static void mapped(uint64_t from, uint64_t len)
 {
 	gr_kept_changed(from, from + len);
-	if (!armed)
-		keep_stretch(from, from + len);
+	keep_stretch(from, from + len);
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
 		if (point->kind != GR_POINT_EXEC && point->addr < from + len && from < point->addr + point->len)

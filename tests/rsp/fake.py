@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gdbrr.errors import GdbrrError
+from gdbrr.rsp.reverse import pieces
 from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind, Progress, ThreadView, Turn
 
 HERE = Path(__file__).resolve().parent
@@ -273,6 +274,14 @@ class FakeTimeline:
         moment = self.moments()[best[0]]
         return Hit(moment, best[1], self.trace()[best[0]][1])
 
+    def first_hit(self, points: Sequence[Point], after: Moment, progress: Progress | None = None) -> Hit | None:
+        cells = [Point(p.kind, addr, length) for p in points for addr, length in pieces(p.addr, p.length)]
+        before, found = self.end, None
+        while (hit := self.last_hit(cells, before)) and self.position(hit.moment) >= self.position(after):
+            before = hit.moment
+            found = Hit(Moment(hit.moment.tick), hit.point, hit.thread, addr=hit.point.addr)
+        return found
+
     def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
         rows = self.trace()
         position = self.position(moment)
@@ -320,17 +329,6 @@ class FakeTimeline:
     def close(self) -> None:
         for leaf in list(self.leaves):
             leaf.drop()
-
-
-class FaultyTimeline(FakeTimeline):
-    """With mistakes in it, as gdbrr's own may have."""
-
-    @property
-    def epochs(self) -> Sequence[Epoch]:
-        raise ZeroDivisionError("epochs")
-
-    def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
-        raise ZeroDivisionError("previous")
 
 
 class FakeLive:

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from gdbrr.rsp.live import Session
 from gdbrr.server import Server, pipe_at
-from rsp.fake import RECORDED, FakeLive, FakeTimeline, FaultyTimeline
+from gdbrr.timeline.model import Epoch, Moment, Progress
+from rsp.fake import RECORDED, FakeLive, FakeTimeline
 
 NO_IDS = (0, 0xFFFFFFFF)
+
+
+class FaultyTimeline(FakeTimeline):
+    """With mistakes in it, as gdbrr's own may have."""
+
+    @property
+    def epochs(self) -> Sequence[Epoch]:
+        raise ZeroDivisionError("epochs")
+
+    def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
+        raise ZeroDivisionError("previous")
 
 
 def main(kind: str, program: str, path: str, slow: str = "0") -> None:

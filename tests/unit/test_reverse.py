@@ -80,22 +80,23 @@ def test_debug_registers(held: tuple[int, int, int], count: int) -> None:
 def test_what_the_cpu_cannot_watch_is_refused_in_the_live_process_only() -> None:
     points = table(*((WATCH, 0x1000 + 8 * i, 8) for i in range(4)), (SOFTWARE, 0x10, 1))
     points.check_live()
-    assert points.groups() == [points.held]
+    assert points.fit
     points.change(True, (WATCH, 0x2002, 9))
     assert len(points.for_search()) == 6
-    groups = points.groups()
-    assert all((SOFTWARE, 0x10, 1) in group and sum(map(slots, group)) <= 4 for group in groups)
-    watched = sorted(held for group in groups for held in group if held[0] == WATCH)
-    assert watched[4:] == [(WATCH, 0x2002, 2), (WATCH, 0x2004, 4), (WATCH, 0x2008, 2), (WATCH, 0x200A, 1)]
+    assert not points.fit and points.code() == {(SOFTWARE, 0x10, 1)}
+    assert [(point.addr, point.length) for point in points.watched()][4:] == [(0x2002, 9)]
+    found = [points.piece(addr) for addr in (0x1000, 0x2002, 0x2004, 0x2008, 0x200A)]
+    assert found[1:] == [(WATCH, 0x2002, 2), (WATCH, 0x2004, 4), (WATCH, 0x2008, 2), (WATCH, 0x200A, 1)]
+    assert found[0] == (WATCH, 0x1000, 8)
     with pytest.raises(GdbrrError, match="need 8 debug registers and the CPU has 4"):
         points.check_live()
 
 
-def test_what_is_too_wide_to_watch_is_refused() -> None:
-    with pytest.raises(GdbrrError, match="5000 bytes at 0x1000 are too many to watch"):
-        table((WATCH, 0x1000, 5000)).groups()
-    with pytest.raises(GdbrrError, match="5000 bytes at 0x1000 are too many to watch"):
-        split([Point(PointKind.CHANGE, 0x1000, 5000)])
+def test_many_bytes_are_looked_for_as_they_are() -> None:
+    wide = Point(PointKind.CHANGE, 0x1000, 5000)
+    assert split([wide, Point(PointKind.CHANGE, 0x10, 12)]) == [
+        *(wide, Point(PointKind.CHANGE, 0x10, 8), Point(PointKind.CHANGE, 0x18, 4)),
+    ]
 
 
 def test_a_step_over_a_breakpoint_is_recognised() -> None:

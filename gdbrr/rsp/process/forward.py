@@ -9,19 +9,24 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from gdbrr.rsp.debuggee import Debuggee, Wait
+from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process import turns
 from gdbrr.rsp.process.events import Events
 from gdbrr.rsp.process.history import memory
 from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.process.turns import Lock
-from gdbrr.rsp.reverse import WATCH, Held
-from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop
+from gdbrr.rsp.reverse import SOFTWARE, WATCH, Held
+from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, WATCHES, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Moment, Point, PointKind, Sent, Turn
+from gdbrr.timeline.model import Hit, Moment, Point, Progress, Sent, Timeline, Turn
+from gdbrr.timeline.segment import is_repeated
+from gdbrr.timeline.step.code import decoded
 
 _END = (("replaylog", "end"),)
+_LONGEST_INSTRUCTION = 15
+_BACKWARDS = 0x400
+"""The direction flag."""
 
 
 class Forward(Events):
@@ -30,52 +35,57 @@ class Forward(Events):
         self.lock = Lock()
         self.turn: Turn | None = None
         """What the thread that was resumed alone waits for."""
+        self._asked: tuple[Timeline, list[Point], Moment, int, Hit | None] | None = None
+        """What was watched, from when on it was searched, and up to which tick the answer holds."""
 
     # ------------------------------------------------------------ runs
 
-    def run(self, step: int | None, signals: Sequence[tuple[int, int]]) -> Stop:
+    def run(self, step: int | None, signals: Sequence[tuple[int, int]], progress: Progress | None = None) -> Stop:
         """Let the current leaf go on to what GDB wants to know of, thread STEP by one instruction or operation."""
-        groups = self.points.groups()
-        if len(groups) == 1:
-            return self._run(step, signals, groups[0])
+        if self.points.fit:
+            return self._run(step, signals, self.points.held)
         start, thread = self.moment(), self.thread
+        acting = None if step is None else self.require().virtual(step)
         if step is not None:
-            stop = self._step_watched(step, signals, groups[0])
+            stop = self._step_watched(step, signals, self.points.code())
             if stop is not None:
                 return stop
             self._again(start, thread)
-        return self._first_of(groups, step, signals)
+        return self._to_first(acting, signals, progress)
 
-    def _first_of(self, groups: Sequence[set[Held]], step: int | None, signals: Sequence[tuple[int, int]]) -> Stop:
-        """The earliest of the stops that runs with each of GROUPS come to."""
-        start, thread = self.moment(), self.thread
-        acting = None if step is None else self.require().virtual(step)
-        first: tuple[Moment, set[Held]] | None = None
-        stop = Stop()
-        for held in groups:
-            if first is not None:
-                self._again(start, thread)
-            stop = self._run(None if acting is None else self.require().real(acting), signals, held)
-            if stop.signal not in (SIGNAL_TRAP, SIGNAL_NONE):
-                return stop  # a signal, or Ctrl-C: it comes in every run
-            reached = self._timeline().end if stop.reasons == _END else self.moment()
-            if first is None or self._earlier(reached, first[0]):
-                first = reached, held
-        assert first is not None
-        if first[1] == groups[-1]:
-            return stop
-        self._again(start, thread)
-        return self._run(None if acting is None else self.require().real(acting), signals, first[1])
+    def _to_first(self, acting: int | None, signals: Sequence[tuple[int, int]], progress: Progress | None) -> Stop:
+        """INVARIANT(searched-then-run): of more places than debug registers watch, the first that is stored to is
+        looked for by copies; so one is enough for the leaf, from the operation on in whose segment that is."""
+        code, now = self.points.code(), self.moment()
+        hit = self._first_behind(now, progress)
+        if hit is None:
+            return self._run(self._kernels(acting), signals, code)
+        if hit.moment.tick > now.tick:
+            stop = self._run(self._kernels(acting), signals, code, Turn(hit.moment.tick, hit.thread))
+            if stop.signal != SIGNAL_NONE or self._tick() != hit.moment.tick:
+                return stop
+        watch = self.points.piece(hit.addr)
+        old = self._contents([watch[1:]])
+        while True:
+            stop = self._run(self._kernels(acting), signals, code | {watch})
+            if acting is not None or not stop.has("watch") or self._contents([watch[1:]]) != old:
+                return stop
+
+    def _first_behind(self, now: Moment, progress: Progress | None) -> Hit | None:
+        """The first hit of what is watched; one that was found before is still the first while it lies ahead."""
+        asked, points = self._asked, self.points.watched()
+        if asked is None or asked[:2] != (self._timeline(), points) or not asked[2].tick <= now.tick < asked[3]:
+            hit = self._timeline().first_hit(points, now, progress)
+            until = self._timeline().end.tick + 1 if hit is None else hit.moment.tick
+            self._asked = asked = self._timeline(), points, now, until, hit
+        return asked[4]
+
+    def _kernels(self, acting: int | None) -> int | None:
+        return None if acting is None else self.require().real(acting)
 
     def _again(self, moment: Moment, thread: int) -> None:
         self.land(moment)
         self.thread = thread
-
-    def _earlier(self, one: Moment, other: Moment) -> bool:
-        if one.tick != other.tick or one.pc is None or other.pc is None:
-            return (one.tick, one.pc is not None) < (other.tick, other.pc is not None)
-        hit = self._timeline().last_hit([Point(PointKind.EXEC, one.pc)], other)
-        return hit is not None and hit.moment.tick == one.tick and hit.moment.nth >= one.nth
 
     def _step_watched(self, step: int, signals: Sequence[tuple[int, int]], held: set[Held]) -> Stop | None:
         """A step in one segment: what is watched is looked at before and behind it. None if others ran as well."""
@@ -99,7 +109,9 @@ class Forward(Events):
         assert leaf is not None
         return [memory(leaf, addr, length) for addr, length in places]
 
-    def _run(self, step: int | None, signals: Sequence[tuple[int, int]], held: set[Held]) -> Stop:
+    def _run(
+        self, step: int | None, signals: Sequence[tuple[int, int]], held: set[Held], until: Turn | None = None
+    ) -> Stop:
         debuggee = self.require()
         over = step is not None and self.points.stepping_over(debuggee.registers(step).get("rip", 0))
         leaf = debuggee.leaf
@@ -114,6 +126,12 @@ class Forward(Events):
         event = self._next_event(debuggee, leaf, step)
         self._moment = self.sent = None
         self._crash = 0
+        if (
+            until is not None
+            and (event is None or until.tick <= event.tick)
+            and (turn is None or until.tick < turn.tick)
+        ):
+            return self._arrive(debuggee, debuggee.run_leaf(step, signals, held, fence, until))
         if turn is not None and (event is None or turn.tick <= event.tick):
             stop, event = debuggee.run_leaf(step, signals, held, fence, turn), None
             if stop.signal == SIGNAL_NONE:
@@ -128,6 +146,8 @@ class Forward(Events):
             self.sent = event
         if event is not None and event.behind and stop.has("syscall_return"):
             stop = self._behind_call(debuggee, stop, fence)
+        if stop.has(*WATCHES):
+            stop = self._whole(debuggee, stop, fence)
         if stop.ended:
             # The program ended where the recording did; its process is of no use to anybody.
             self._land_at_end()
@@ -135,6 +155,20 @@ class Forward(Events):
         if over and step is not None and stop.reasons == _END:
             stop = Stop(SIGNAL_TRAP, step)
         return self._arrive(debuggee, stop)
+
+    def _whole(self, debuggee: Debuggee, stop: Stop, fence: Fence | None) -> Stop:
+        """A repeated string instruction is one execution, and stops behind it: in the middle there are no moments."""
+        regs = debuggee.registers(stop.tid)
+        code = debuggee.upstream.memory(regs["rip"], 2 * _LONGEST_INSTRUCTION)
+        stored = regs["rdi"] + (8 if regs["eflags"] & _BACKWARDS else -8)
+        inside = any(addr - 8 < stored < addr + length for kind, addr, length in self.points.held if kind >= WATCH)
+        insn = decoded(code)
+        if not is_repeated(code) or insn is None or not regs["rcx"] or not inside:
+            return stop
+        behind = regs["rip"] + insn.length
+        landed = debuggee.run_leaf(None, [], {(SOFTWARE, behind, 1)}, fence)
+        plain = landed.has("swbreak") and landed.tid == stop.tid
+        return dataclasses.replace(landed, reasons=stop.reasons) if plain else landed
 
     def _waits(self, debuggee: Debuggee, turn: Turn) -> Stop:
         """The thread that is resumed alone has come to where it is another one's turn, or to its end."""

@@ -134,21 +134,21 @@ def test_the_same_as_without_a_replay(demo: Path) -> None:
     assert told(replayed) == told(natively), replayed + natively
 
 
-def test_between_breakpoints_and_calls(tmp_path: Path) -> None:
-    """A call that a signal ends returns, and then the signal comes."""
-    demo = recorded(programs.build("calls_caught"), tmp_path)
+def test_between_breakpoints_and_calls(demo: Path) -> None:
+    """A call that sends its own thread a signal returns, and then the signal comes."""
     out = played(
         demo,
-        *("break handler", "catch syscall pause", "handle SIGALRM stop", "rr-goto start"),
-        *(*["continue"] * 6, *["reverse-continue"] * 6),
-        program="calls_caught",
+        *("break plain", "catch syscall tgkill", "rr-goto start", *["continue"] * 9, *["reverse-continue"] * 9),
     )
-    hits = re.findall(r"received signal (\w+)|hit (?:Breakpoint|Catchpoint) \d+(?:, (\w+)| \((\w+ \w+))", out)
+    hits = re.findall(r"received signal (\w+)|(?:Breakpoint|Catchpoint) \d+(?:, (plain)| \((\w+ \w+))", out)
     names = ["".join(words) for words in hits]
-    assert names[:2] == ["SIGUSR1", "handler"], out
-    alarm = ["call to", "returned from", "SIGALRM", "handler"]
-    assert names[2:6] == alarm, out
-    assert names[6:] == [*alarm[2::-1], "handler", "SIGUSR1"], out
+    forwards = [
+        "SIGUSR1",
+        *("call to", "returned from", "SIGUSR2", "plain"),
+        *("call to", "returned from", "SIGTERM", "plain"),
+    ]
+    assert names == [*forwards, *forwards[-2::-1]], out
+    assert out.count("No more reverse-execution history") == 1, out
 
 
 def test_in_the_process_that_is_recorded() -> None:

@@ -1,0 +1,79 @@
+"""Watched places of more bytes than debug registers hold, forwards and back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+
+from .session import recorded, whole
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+
+WIDE = "watched_wide"
+SOURCE = (programs.SOURCES / f"{WIDE}.c").read_text().splitlines()
+SHOWN = "set max-value-size unlimited", "set print elements 4"
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(programs.build(WIDE), tmp_path_factory.mktemp("wide"))
+
+
+def played(demo: Path, *commands: str) -> str:
+    return whole(programs.build(WIDE), f"rr-replay {demo}", *SHOWN, *commands)
+
+
+def moments(out: str) -> list[str]:
+    return re.findall(r"^tick (\S+) of", out, re.MULTILINE)
+
+
+def test_every_change_forwards_and_back(demo: Path) -> None:
+    """Of 20,000 bytes, among them one that changes and changes back between two operations; what stands beside them
+    changes all the time."""
+    python = "python for command in ['continue'] * 6 + ['reverse-continue'] * 6: gdb.execute(command)"
+    out = played(demo, "rr-goto start", "watch area.data", python)
+    stops = re.findall(
+        r"Hardware watchpoint 1: .*\n\nOld value = .*\nNew value = .*\n(?:.* in )?main \(\) at \S+:(\d+)", out
+    )
+    assert len(stops) == 10, out
+    assert out.count("No more reverse-execution history") == 2, out
+    # Forwards it stops behind the store of a line, backwards in front of it.
+    changed, flipped = "data[", "data[17777] ="
+    text = [SOURCE[int(line) - 1] for line in stops[5:]]
+    assert [flipped in line for line in text] == [False, True, True, False, False] and all(
+        changed in line for line in text
+    )
+
+
+def test_which_byte_it_was(demo: Path) -> None:
+    out = played(demo, *["rr-back -w area.data"] * 6, "rr-history -n 2 area.data")
+    assert len(re.findall(r"at watched_wide.c:\d+ by thread 1", out)) == 5, out
+    assert "does not change before here" in out, out
+
+
+def test_one_instruction_may_fill_it(demo: Path) -> None:
+    """A repeated string instruction is one change, behind which there is a moment."""
+    out = played(
+        demo,
+        *("rr-goto start", "watch filled", "continue", "rr-when", "print filled[0] + filled[8999]"),
+        *("reverse-continue", "rr-when", "print filled[0] + filled[8999]", "continue", "rr-when", "continue"),
+    )
+    assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["2", "0"], out
+    _, _, behind, before, again = moments(out)
+    assert behind == again != before and behind.split(":")[0] == before.split(":")[0], out
+    assert "No more reverse-execution history" in out, out
+
+
+def test_beside_a_breakpoint_and_a_step(demo: Path) -> None:
+    out = played(
+        demo,
+        *("break pause_here", "rr-goto start", "watch area.data", *["continue"] * 5, "delete 1", "finish", "next"),
+        *("reverse-next", "info watchpoints"),
+    )
+    stops = re.findall(r"^\n(Breakpoint|Hardware) ", out, re.MULTILINE)
+    assert stops == [*["Breakpoint"] * 3, "Hardware", "Breakpoint"], out
+    assert "already hit 1 time" in out, out
