@@ -6,12 +6,11 @@ Owns: nothing; GDB owns what it shows.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
 import os
 import re
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,8 +26,6 @@ OLDEST = (12, 0)
 _KINDS = {"running": gdb.COMMAND_RUNNING, "status": gdb.COMMAND_STATUS, "files": gdb.COMMAND_FILES}
 _COMPLETERS = {"expression": "print", "location": "break"}
 
-_CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
-_BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
 ERRORS: tuple[type[Exception], ...] = (gdb.error,)
 
 
@@ -127,7 +124,8 @@ def write_error(text: str) -> None:
 def connect(path: str) -> Any:
     """Connect the current inferior to the server's socket; what GDB says about it is not shown."""
     verb = f"target extended-remote {path}"
-    gdb.execute(_unsaid(verb), to_string=True)  # which does not catch the announcement of the stop
+    # to_string does not catch the announcement of the stop.
+    gdb.execute(f"with suppress-cli-notifications on -- {verb}", to_string=True)
     return gdb.selected_inferior().connection
 
 
@@ -224,88 +222,9 @@ def environment() -> dict[str, str]:
     return found
 
 
-def proceed() -> str:
-    return _until_stop("continue")
-
-
-def resume() -> str:
-    """GDB's own reverse-continue, for a move: `catch signal` takes a stop without a signal for one of signal 0."""
-    with _off(*_CATCHPOINTS):
-        return _until_stop(_backwards())
-
-
-def _backwards() -> str:
-    return "continue" if str(gdb.parameter("exec-direction")) == "reverse" else "reverse-continue"
-
-
-def stay(shown: bool) -> str:
-    """A stop where one is, which the server answers without a move. SHOWN: on the command line as well."""
-    if shown:
-        return resume()
-    with _off(*_BREAKPOINTS):
-        # What ends a step has no words of its own.
-        reverse = str(gdb.parameter("exec-direction")) == "reverse"
-        return _until_stop(_unsaid("stepi" if reverse else "reverse-stepi"), to_string=True)
-
-
 def forget_registers() -> None:
     """Make GDB ask for registers again, and so for frames."""
     gdb.execute("maintenance flush register-cache", to_string=True)
-
-
-@contextlib.contextmanager
-def silence() -> Iterator[int]:
-    """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words."""
-    address = pc()
-    with _off(*_BREAKPOINTS):
-        watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
-        watch.silent = True
-        try:
-            yield address
-        finally:
-            watch.delete()
-
-
-@contextlib.contextmanager
-def _off(*kinds: int) -> Iterator[None]:
-    """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
-    off = [each for each in gdb.breakpoints() if each.enabled and each.type in kinds]
-    try:
-        for each in off:
-            each.enabled = False
-        yield
-    finally:
-        for each in off:
-            if each.is_valid():
-                each.enabled = True
-
-
-def resume_quietly() -> str:
-    """GDB's own reverse-continue, for a stop in silence."""
-    return _until_stop(_unsaid(_backwards()), to_string=True)
-
-
-def _unsaid(verb: str) -> str:
-    return f"with suppress-cli-notifications on -- {verb}"
-
-
-def _until_stop(verb: str, to_string: bool = False) -> str:
-    """The name of the signal it stopped with, if that was why."""
-    stops: list[Any] = []
-    if str(gdb.parameter("scheduler-locking")) in ("on", "step"):
-        # That is about a thread; these are moves of all. GDB 13.1 aborts at a stop of one that it has not resumed
-        # (skip_inline_frames: find_inline_frame_state).
-        verb = f"with scheduler-locking off -- {verb}"
-    gdb.events.stop.connect(stops.append)
-    try:
-        said = gdb.execute(verb, to_string=to_string) or ""
-    finally:
-        gdb.events.stop.disconnect(stops.append)
-    # Of a way that is not shown, threads that come and go are not told, nor how far it is; what was undone is.
-    for line in said.splitlines():
-        if line.startswith("gdbrr: ") and not line.endswith("%"):
-            write(line)
-    return str(getattr(stops[-1], "stop_signal", "")) if stops else ""
 
 
 # ---------------------------------------------------------------- where it stands

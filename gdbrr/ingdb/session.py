@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.ingdb import compat, text
+from gdbrr.ingdb import compat, moving, text
 from gdbrr.ingdb.asking import Asking
 from gdbrr.ingdb.link import Link, Server, brings_files, find_python
 from gdbrr.ingdb.params import Settings
@@ -107,7 +107,7 @@ class Session:
         self._make_room()
         serve = ["serve", "--record", *self.settings.options(), *options, "--", program, *words]
         self._open(serve, env, folder)
-        self._resume(compat.proceed)
+        self._resume(moving.proceed)
         if self._reopen():
             why = str(self.status().get("note") or "")
             what = f"The recording ended: {why}." if why else "The program has ended; this is the end of its recording."
@@ -241,11 +241,11 @@ class Session:
         """
         self._reopen()
         if quiet:
-            with compat.silence() as address:
+            with moving.silence() as address:
                 self.require().request("arm", silence=address, **target)
-                return self._resume(compat.resume_quietly) != "SIGINT"
+                return self._resume(moving.resume_quietly) != "SIGINT"
         self.require().request("arm", **target)
-        return self._resume(compat.resume) != "SIGINT"
+        return self._resume(moving.resume) != "SIGINT"
 
     def arrive(self, shown: bool = True) -> None:
         """Behind quiet moves: one more stop here, an ordinary one, by which front ends follow.
@@ -253,7 +253,7 @@ class Session:
         Of a silent stop they hear, but not where it is. SHOWN: the command line tells as well.
         """
         self.require().request("arm", where="here")
-        self._resume(lambda: compat.stay(shown))
+        self._resume(lambda: moving.stay(shown))
 
     def _resume(self, resume: Callable[[], str]) -> str:
         try:
@@ -292,7 +292,7 @@ class Session:
             self.move(True, where="live")
         else:
             self.require().request("live")
-            self._resume(compat.resume)
+            self._resume(moving.resume)
 
     def end_recording(self) -> None:
         self.require().request("end_recording")

@@ -165,6 +165,9 @@ class Navigator(Forward):
                 return self._begin(progress, index or 0)
             self.land(hit.moment, progress, hit.thread)
             return self.here(SIGNAL_TRAP, self.points.reasons(hit))
+        return self._armed_move(target, progress)
+
+    def _armed_move(self, target: Target, progress: Progress | None) -> Stop:
         stop = self._reverse_to(target, progress)
         return self.here(SIGNAL_TRAP, (("awatch", f"{target.silence:x}"),)) if target.silence else stop
 
@@ -192,6 +195,8 @@ class Navigator(Forward):
         self.undo(progress)
         if target is not None and target.here:
             return self.here(SIGNAL_TRAP)
+        if target is not None:  # with a watchpoint that it steps for, GDB moves by steps
+            return self._armed_move(target, progress)
         self._leave_live(progress)
         if thread in (0, self.thread):
             now = self.moment(progress)

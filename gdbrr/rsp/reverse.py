@@ -70,7 +70,7 @@ class PointTable:
             raise GdbrrError(
                 f"in the process that is recorded these watchpoints need {needed} debug registers and the CPU has"
                 f" {HARDWARE_SLOTS}",
-                hint="delete some; in the past there may be any number",
+                hint="in the past there may be any number: go back, or let GDB step by: set can-use-hw-watchpoints 0",
             )
 
     @property

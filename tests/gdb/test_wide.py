@@ -77,3 +77,19 @@ def test_beside_a_breakpoint_and_a_step(demo: Path) -> None:
     stops = re.findall(r"^\n(Breakpoint|Hardware) ", out, re.MULTILINE)
     assert stops == [*["Breakpoint"] * 3, "Hardware", "Breakpoint"], out
     assert "already hit 1 time" in out, out
+
+
+def test_a_watchpoint_knows_what_the_place_holds_where_one_has_gone(demo: Path) -> None:
+    """GDB takes a change to the value that it holds for none: that of the end would hide the only change."""
+    out = played(demo, "watch filled[8999]", "rr-goto start", "continue", "print filled[8999]")
+    assert "Old value = 0 '\\000'\nNew value = 1 '\\001'" in out and "$1 = 1 " in out, out
+
+
+def test_moves_with_a_watchpoint_that_gdb_steps_for(demo: Path) -> None:
+    out = played(
+        demo,
+        *("set can-use-hw-watchpoints 0", "rr-goto start", "break pause_here", "continue", "up", "watch i", "delete 1"),
+        *("rr-goto 50%", "rr-when", "rr-goto 25%", "rr-when", "watch area.before", "rr-goto 50%", "reverse-continue"),
+    )
+    assert "Watchpoint 2: i" in out and moments(out)[-5:] == ["28", "28", "14", "14", "28"], out
+    assert re.search(r"Watchpoint 3: area.before\n\nOld value = (\d+)\nNew value = (\d+)\n", out), out

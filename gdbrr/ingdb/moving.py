@@ -1,0 +1,123 @@
+"""Moves in GDB: its own commands resumed for a target that is armed, and the user's breakpoints meanwhile.
+
+Runs in: GDB's Python. May call: gdb through gdbrr.ingdb.compat.
+Owns: which of the user's breakpoints are off during a move.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from gdbrr.ingdb import compat
+from gdbrr.ingdb.compat import gdb
+from gdbrr.ingdb.lvalues import names
+
+_CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
+_WATCHPOINTS = (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT)
+_BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
+_TYPE_WORDS = {"unsigned", "signed", "struct", "union", "enum", "const", "volatile"}
+
+
+def proceed() -> str:
+    return _until_stop("continue")
+
+
+def resume() -> str:
+    """GDB's own reverse-continue, for a move. `catch signal` would take its stop, which is without a signal, for one of
+    signal 0; and a watchpoint that GDB steps for makes steps of it."""
+    with _off(*_CATCHPOINTS, *_WATCHPOINTS):
+        return _until_stop(_backwards())
+
+
+def _backwards() -> str:
+    return "continue" if str(gdb.parameter("exec-direction")) == "reverse" else "reverse-continue"
+
+
+def stay(shown: bool) -> str:
+    """A stop where one is, which the server answers without a move. SHOWN: on the command line as well."""
+    if shown:
+        return resume()
+    with _off(*_BREAKPOINTS):
+        # What ends a step has no words of its own.
+        reverse = str(gdb.parameter("exec-direction")) == "reverse"
+        return _until_stop(_unsaid("stepi" if reverse else "reverse-stepi"), to_string=True)
+
+
+@contextlib.contextmanager
+def silence() -> Iterator[int]:
+    """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words."""
+    address = compat.pc()
+    with _off(*_BREAKPOINTS):
+        watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
+        watch.silent = True
+        try:
+            yield address
+        finally:
+            watch.delete()
+
+
+def _may_go_off(point: Any) -> bool:
+    """INVARIANT(old-is-here): GDB keeps what a watched place held where it stopped last, and takes a change to that for
+    none. It asks anew for one that is enabled; but one of a local variable it deletes then, out of its frame."""
+    if point.type not in _WATCHPOINTS or point.expression.startswith("-location "):
+        return True
+    return "$" not in point.expression and all(map(_is_everywhere, names(point.expression)))
+
+
+def _is_everywhere(name: str) -> bool:
+    """Whether NAME is a variable or type of the program, and none of a frame's."""
+    try:
+        if gdb.lookup_symbol(name)[0] is not None and gdb.lookup_symbol(name)[0].needs_frame:
+            return False
+    except gdb.error:  # no frame
+        pass
+    if gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name) or name in _TYPE_WORDS:
+        return True
+    try:
+        return bool(gdb.lookup_type(name))
+    except gdb.error:
+        return False
+
+
+@contextlib.contextmanager
+def _off(*kinds: int) -> Iterator[None]:
+    """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
+    off = [each for each in gdb.breakpoints() if each.enabled and each.type in kinds and _may_go_off(each)]
+    try:
+        for each in off:
+            each.enabled = False
+        yield
+    finally:
+        for each in off:
+            if each.is_valid():
+                each.enabled = True
+
+
+def resume_quietly() -> str:
+    """GDB's own reverse-continue, for a stop in silence."""
+    return _until_stop(_unsaid(_backwards()), to_string=True)
+
+
+def _unsaid(verb: str) -> str:
+    return f"with suppress-cli-notifications on -- {verb}"
+
+
+def _until_stop(verb: str, to_string: bool = False) -> str:
+    """The name of the signal it stopped with, if that was why."""
+    stops: list[Any] = []
+    if str(gdb.parameter("scheduler-locking")) in ("on", "step"):
+        # That is about a thread; these are moves of all. GDB 13.1 aborts at a stop of one that it has not resumed
+        # (skip_inline_frames: find_inline_frame_state).
+        verb = f"with scheduler-locking off -- {verb}"
+    gdb.events.stop.connect(stops.append)
+    try:
+        said = gdb.execute(verb, to_string=to_string) or ""
+    finally:
+        gdb.events.stop.disconnect(stops.append)
+    # Of a way that is not shown, threads that come and go are not told, nor how far it is; what was undone is.
+    for line in said.splitlines():
+        if line.startswith("gdbrr: ") and not line.endswith("%"):
+            compat.write(line)
+    return str(getattr(stops[-1], "stop_signal", "")) if stops else ""
