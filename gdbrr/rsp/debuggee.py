@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import DOORS, behind_call, beyond_door, in_data, mapped
+from gdbrr.rsp.ids import DOORS, behind_call, beyond_door, in_data
 from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RIP, RSP
@@ -30,7 +29,6 @@ Event = Call | Sent
 Wait = Callable[[Upstream], Stop]
 """Waits for the stop of a resumed gdbserver and passes Ctrl-C on to it meanwhile."""
 
-_ENGINE = re.compile(r"/libgdbrr\.so$")
 SYSCALL = b"\x0f\x05"
 _JUMP = b"\xe9"
 _LONGEST_CALL = 8
@@ -59,7 +57,6 @@ class Debuggee(Attached):
     ) -> None:
         super().__init__(upstream, told, leaf, live)
         self._wait = wait
-        self._engine: list[tuple[int, int]] | None = None
         self._fresh = self.live is not None
         self._until: Event | Turn | None = None
         self.library = Library(self.pid)
@@ -318,11 +315,6 @@ class Debuggee(Attached):
         if stop.tid != tid or stop.signal != SIGNAL_TRAP:
             return False
         return self._in_engine(self._real_pc(stop))
-
-    def _in_engine(self, pc: int) -> bool:
-        if self._engine is None:
-            self._engine = mapped(self.pid, lambda allowed, path: "x" in allowed and bool(_ENGINE.search(path)))
-        return any(start <= pc < end for start, end in self._engine)
 
     def _way_back(self, tid: int, before: int, first_bytes: bytes) -> int:
         """Where the program goes on, for a thread at the first instruction of the engine."""

@@ -9,12 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-from gdbrr.rsp.ids import NoThread, ids_of
+from gdbrr.rsp.ids import NoThread, ids_of, mapped
 from gdbrr.rsp.live import Live
+from gdbrr.rsp.process.unwind import Unwinder
 from gdbrr.rsp.regs import EXPEDITED, Layout
 from gdbrr.rsp.request import ThreadId
 from gdbrr.rsp.upstream import Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
+
+_ENGINE = re.compile(r"/libgdbrr\.so$")
 
 
 class Attached:
@@ -29,6 +32,7 @@ class Attached:
         self.live: Live | None = live
         self._views: dict[int, ThreadView] | None = None
         self._ids: dict[int, int] = {}
+        self._engine: list[tuple[int, int]] | None = None
         # INVARIANT(released-once): a standing leaf is released once before it is resumed; it stands again only
         # behind its own trap. Releasing a running one would answer a command the engine has not been given.
         self.standing = leaf is not None
@@ -59,9 +63,19 @@ class Attached:
             else:
                 assert self.live is not None
                 views = self.live.thread_views()
-            self._views = {view.tid: view for view in views}
+            self._views = {view.tid: self._at_call(view) for view in views}
             self._ids = ids_of(views)
         return self._views
+
+    def _at_call(self, view: ThreadView) -> ThreadView:
+        if not view.in_engine or view.trapped or not self._in_engine(view.regs.get("rip", 0)):
+            return view
+        return Unwinder(self.pid, self._engine or []).shown(view)
+
+    def _in_engine(self, pc: int) -> bool:
+        if self._engine is None:
+            self._engine = mapped(self.pid, lambda allowed, path: "x" in allowed and bool(_ENGINE.search(path)))
+        return any(start <= pc < end for start, end in self._engine)
 
     def virtual(self, tid: int) -> int:
         self.views()
