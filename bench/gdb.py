@@ -13,7 +13,10 @@ from pathlib import Path
 from bench.kit import GDBRR, ROOT, Bench, Failed, Row, only, record, run
 
 TABLE, FIRST = "gdb: commands in a warm session", "gdb: the first prompt"
+LIVE = "gdb: going back from a recording"
+STOPS = (("the first time, after some seconds", 200), ("again, after some more", 100), ("once more", 50))
 SECONDS = 10
+SOURCE = Path(__file__).parent / "c" / "travel.c"
 TIMED = """\
 import gdb, time
 def timed(name, command, often, before=None):
@@ -62,6 +65,7 @@ def rows(bench: Bench) -> Iterator[Row]:
         if not values:
             raise Failed(f"{name}: nothing was measured\n{found[-2000:]}")
         yield Row(TABLE, name, "ms", {"time": values}, compared=False)
+    yield from live(bench, program)
     prompts = bench.interleaved(
         {
             "GDB alone": lambda: run(["gdb", "-nx", "-batch", "-ex", "start", program]).seconds * 1000,
@@ -70,6 +74,28 @@ def rows(bench: Bench) -> Iterator[Row]:
         bench.rounds(3),
     )
     yield Row(FIRST, "of the same program", "ms", prompts, compared=False)
+
+
+def live(bench: Bench, program: Path) -> Iterator[Row]:
+    """`rr-back` at a stop of a program that is being recorded, and where it goes on, and stops again."""
+    ways = {"followed": "on", "replayed each time": "off"}
+    line = next(at for at, text in enumerate(SOURCE.read_text().splitlines(), 1) if "newest = own" in text)
+    found: dict[str, dict[str, list[float]]] = {name: {way: [] for way in ways} for name, _ in STOPS}
+    for _ in range(bench.rounds(3)):
+        for way, follow in ways.items():
+            moves: list[str] = []
+            for name, passes in STOPS:
+                go = "rr-live" if moves else f"rr-start --set follow={follow}"
+                moves += [f"ignore 1 {bench.scaled(passes)}", go, *(["continue"] if moves else [])]
+                moves += [f"python timed({name!r}, 'rr-back', 1)"]
+            out = inside(bench, program, f"set args {3 * SECONDS}", f"break {SOURCE.name}:{line}", *moves)
+            for name, _ in STOPS:
+                time = re.search(rf"^TIMED {re.escape(name)} ([\d.]+)$", out, re.MULTILINE)
+                if not time:
+                    raise Failed(f"{name}: nothing was measured\n{out[-2000:]}")
+                found[name][way].append(float(time[1]))
+    for name, values in found.items():
+        yield Row(LIVE, name, "ms", values)
 
 
 if __name__ == "__main__":

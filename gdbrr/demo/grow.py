@@ -86,6 +86,8 @@ class Growth:
         self.limit = 0
         """A replay may go to this tick."""
         self._told = 0
+        self._clock = 0
+        """When it was looked at last."""
 
     # ---------------------------------------------------------------- as a Sink
     def stream(self, thread: int, raw: bytes, count: int, base: int, first: int, last: int) -> None:
@@ -119,6 +121,10 @@ class Growth:
     # ---------------------------------------------------------------- growing
     def grow(self) -> None:
         """Take in what was logged since the last time, as far as it is known what comes behind what."""
+        clock = int(self._ctl.c.clock)
+        if clock == self._clock:
+            return
+        self._clock = clock
         self._reopen()
         self._grow()
         self._image.publish()

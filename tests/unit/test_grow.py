@@ -44,7 +44,7 @@ class Growing:
         for op in ops:
             self.log.append(op, stamp)
         self.log.save()
-        self.ctl.c.units = self.log.units
+        self.ctl.c.units, self.ctl.c.clock = self.log.units, self.log.clock
 
     def limit(self, *ops: Op) -> int:
         """How far a replay may go behind these."""

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from gdbrr.demo.reader import Demo
 from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.worker import late
+from gdbrr.timeline.worker import Checkpoint, late
 
 
 class FollowingCheckpoints(Checkpoints):
@@ -20,6 +20,7 @@ class FollowingCheckpoints(Checkpoints):
     of its checkpoints has to be thought over when there is more."""
 
     grows = True
+    _stands_as: Demo | None = None
     _watchdog: Watchdog | None = None
 
     def follow(self, starts: Sequence[int]) -> None:
@@ -32,6 +33,7 @@ class FollowingCheckpoints(Checkpoints):
         """The recording stands, DEMO is what there is of it."""
         with self._lock:
             self._final_thread = final_thread
+            self._stands_as = demo
             self._watchdog = Watchdog(demo, self._skeleton.pid)
             for checkpoint in self._kept:
                 checkpoint.demo = demo
@@ -39,11 +41,15 @@ class FollowingCheckpoints(Checkpoints):
     def go_on(self) -> None:
         """The recording goes on: where leaves stood behind the skeleton's last place is no part of its past."""
         with self._lock:
-            self._watchdog = None
+            self._watchdog = self._stands_as = None
             self._near.end()
             for checkpoint in [kept for kept in self._kept if kept.tick > self._starts[-1]]:
                 self._kept.remove(checkpoint)
                 checkpoint.drop()
+
+    def _keep(self, made: Checkpoint) -> None:
+        made.demo = self._stands_as or made.demo
+        super()._keep(made)
 
     @property
     def failed(self) -> Exception | None:

@@ -50,20 +50,22 @@ class Following:
 
     # ---------------------------------------------------------------- the thread
     def _run(self) -> None:
-        with contextlib.ExitStack() as stack:
-            try:
+        try:
+            with contextlib.ExitStack() as stack:
                 image_fd = stack.enter_context(scratch.file())
-                while not self._closing:
+                while not (self._closing or self._failed):
                     with self._lock:
                         if not self._stands and self._page.c.started:
                             self._look(stack, image_fd)
                         self._lock.notify_all()
-                        self._lock.wait_for(lambda: self._closing or (self._wanted and not self._ground), _LOOK)
-            except Exception as error:  # whoever asks goes another way
-                with self._lock:
-                    self._failed = error
-                    self._lock.notify_all()
-                    self._lock.wait_for(lambda: self._closing)
+                        self._lock.wait_for(self._is_due, _LOOK)
+        except Exception as error:  # whoever asks goes another way
+            with self._lock:
+                self._failed = self._failed or error
+                self._lock.notify_all()
+
+    def _is_due(self) -> bool:
+        return bool(self._closing or self._failed or (self._wanted and not self._ground))
 
     def _look(self, stack: contextlib.ExitStack, image_fd: int) -> None:
         if self._growth is None:
