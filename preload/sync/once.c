@@ -62,7 +62,12 @@ static bool claim_again(struct gr_thread *self, uint32_t *word, const struct wor
 	if (gr_gate_ahead(self, GR_OP_ONCE, (uint64_t)word)) {
 		ours = gr_op_result(self, GR_OP_ONCE, (uint64_t)word);
 	} else {
-		gr_gate_turn(self);
+		struct gr_event ev;
+		if (gr_gate_ahead(self, GR_OP_BLOCK, (uint64_t)word)) // it waited there until the recording ended
+			gr_gate_next(self, GR_OP_BLOCK, 0, (uint64_t)word, &ev);
+		do
+			gr_gate_turn(self);
+		while (!self->left && !is_done(word, w));
 		if (!is_done(word, w))
 			gr_panic(self, GR_PANIC_DESYNC, "what happens once at 0x%x had happened in the recording", (uint64_t)word, 0);
 	}
