@@ -40,7 +40,7 @@ def stops(options: str, arguments: str, last: str) -> str:
     look = ("rr-back -w total", "print total", "rr-when", "python replays()")
     return session(
         programs.build("rounds"),
-        *("set gdbrr epoch-ticks 512", "handle SIGALRM nostop noprint", f"set args {arguments}", "break round_done"),
+        *("set gdbrr epoch-ticks 512", f"set args {arguments}", "break round_done"),
         *(f"python exec({code!r})", f"rr-start {options}", *look),
         *("rr-live", "print $live = total", "continue", *look, "reverse-stepi", "rr-goto start", "rr-goto end"),
         *("print total", "rr-live", "print total", "continue", *look),
