@@ -118,46 +118,52 @@ class History:
 
     # ---------------------------------------------------------------- moments
     def _exact(self, run: _Run, found: Sequence[Found], registers: int, progress: Progress | None) -> list[Hit]:
-        writers = self._moments_of_stores(run, found, registers, progress)
-        hits = []
-        for one in found:
-            hit = one.hit
-            moment = writers.get((one.piece, hit.tick, hit.nth))
-            if moment is None or hit.by_operation or one.piece.executes:
-                hits.append(self._search.hit_of(one, progress))
-            else:
-                hits.append(named(one, moment))
-        return joined(hits)
+        moments = self._moments_of_stores(run, found, registers, progress)
+        return joined(
+            [
+                self._search.hit_of(one, progress) if moment is None else named(one, moment)
+                for one, moment in zip(found, moments, strict=True)
+            ]
+        )
 
     def _moments_of_stores(
         self, run: _Run, found: Sequence[Found], registers: int, progress: Progress | None
-    ) -> dict[tuple[Piece, int, int], Moment]:
-        """Moments by piece, tick and number of the hit there, as far as one more run tells them.
+    ) -> list[Moment | None]:
+        """The moment of each hit, as far as one more run tells them.
 
         Whoever stored goes on behind itself, mostly, so each instruction behind a store names one in front of it. Where
         that stores whenever it is executed, and always there, the number of its stores is that of its executions, and
         no run is needed. Where it was executed since the store before, it did this one. The rest is looked for one by
         one.
         """
-        stores = [one for one in found if not one.piece.executes and not one.hit.by_operation]
+        moments: list[Moment | None] = [None] * len(found)
+        stores = [at for at, one in enumerate(found) if not one.piece.executes and not one.hit.by_operation]
         if len(stores) < 2:
-            return {}
-        moments = {
-            (one.piece, one.hit.tick, one.hit.nth): Moment(one.hit.tick, pc, one.hit.stores)
-            for one in stores
-            if one.hit.stores and (pc := self._writer(one, progress)) is not None and self._always.get(pc)
-        }
-        stores = [one for one in stores if (one.piece, one.hit.tick, one.hit.nth) not in moments]
+            return moments
+        rest: list[int] = []
+        writers: dict[int, int | None] = {}
+        for at in stores:
+            hit = found[at].hit
+            if hit.pc not in writers:
+                writers[hit.pc] = self._writer(found[at], progress)
+            writer = writers[hit.pc]
+            if hit.stores and writer is not None and self._always.get(writer):
+                moments[at] = Moment(hit.tick, writer, hit.stores)
+            else:
+                rest.append(at)
         runs = []
-        for piece in run.pieces:
-            mine = [one for one in stores if one.piece == piece]
-            writers = sorted({pc for one in mine if (pc := self._writer(one, progress)) is not None})
+        for piece in run.pieces if rest else ():
+            behind = {found[at].hit.pc for at in rest if found[at].piece == piece}
+            known = sorted({pc for one in behind if (pc := writers[one]) is not None})
             room = registers - 1 - (run.inside is not None)
-            for at in range(0, len(writers), room):
-                extra = [Piece(Point(PointKind.EXEC, pc), pc, 1) for pc in writers[at : at + room]]
+            for start in range(0, len(known), room):
+                extra = [Piece(Point(PointKind.EXEC, pc), pc, 1) for pc in known[start : start + room]]
                 runs.append(_Run(run.source, run.end, run.inside, (piece, *extra)))
+        places = {(found[at].piece, found[at].hit.tick, found[at].hit.nth): at for at in rest}
         for again, both in self._made(runs, progress):
-            moments.update(self._paired(again.pieces[0], both))
+            for key, moment in self._paired(again.pieces[0], both):
+                if key in places:
+                    moments[places[key]] = moment
         return moments
 
     def _writer(self, one: Found, progress: Progress | None) -> int | None:

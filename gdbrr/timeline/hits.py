@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import FOREVER, Armed, PointHit, ProcessEnded, has_ended
@@ -47,7 +49,7 @@ class Piece:
     addr: int
     length: int
 
-    @property
+    @cached_property
     def executes(self) -> bool:
         return self.point.kind is PointKind.EXEC
 
@@ -98,8 +100,7 @@ def check_points(points: Sequence[Point], widest: int = WIDEST) -> None:
             at += 1 + _CODES[code]
 
 
-@dataclass(frozen=True)
-class Found:
+class Found(NamedTuple):
     """A hit and which of the searched points it is of. Its place among others: (tick, place in that run)."""
 
     piece: Piece

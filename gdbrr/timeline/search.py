@@ -382,13 +382,13 @@ def leads_on(code: bytes, back: int) -> bool:
 def joined(hits: Sequence[Hit]) -> list[Hit]:
     """The same hits, but those that one instruction made of the same bytes are one."""
     result: list[Hit] = []
-    newest: dict[tuple[Point, int], int] = {}
+    newest: dict[tuple[int, int], int] = {}  # hits of one point have one object
     for hit in hits:
-        at = newest.get((hit.point, hit.addr))
+        at = newest.get((id(hit.point), hit.addr))
         if at is not None and hit.moment.pc is not None and result[at].moment == hit.moment:
             result[at] = dataclasses.replace(hit, old=result[at].old)
         else:
-            newest[hit.point, hit.addr] = len(result)
+            newest[id(hit.point), hit.addr] = len(result)
             result.append(hit)
     return result
 
