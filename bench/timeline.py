@@ -7,6 +7,9 @@ Owns: the programs of bench/c/timeline.c.
 from __future__ import annotations
 
 import re
+import signal
+import statistics
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -19,6 +22,10 @@ COST, MEMORY, LAND = "timeline: a checkpoint", "timeline: an idle checkpoint", "
 HITS, LAST = "timeline: a hit of a history", "timeline: the last of many writes"
 LENGTH, BEHIND = "timeline: the last write, by seconds of run", "timeline: the last write, far back"
 GDB_WRITES = 20_000
+REPLAYS = "a bare clone of the replay"
+IN_A_ROW = 5
+PERF_STARTS = 10.0
+"""Seconds that it may take."""
 EPOCHS = 60
 
 
@@ -58,20 +65,19 @@ def checkpoints(bench: Bench) -> Iterator[Row]:
 
     for size in (10, 100) if bench.quick else (10, 100, 1000):
         rounds = bench.rounds(9)
-        forks = [float(one) for one in run([program(bench), "fork", str(size), str(rounds)]).out.split()]
+        forks: list[float] = []
         with opened(bench, ("stay", str(size)), "epochs.ticks=16") as timeline:
             timeline.seek(timeline.end).drop()
             kept = timeline._checkpoints
-            made, whole, tables, own = [], [], [], []
+            made, whole = [], []
+            tables: list[float] = []
+            own: list[float] = []
             worker = kept.worker_at(timeline.end.tick - 3)
             for _ in range(rounds):
-                start = time.perf_counter()
-                copy = worker.freeze()
-                made.append((time.perf_counter() - start) * 1e3)
-                own.append(copy.private() / 1e6)
-                status = Path(f"/proc/{copy.pid}/status").read_text()
-                tables.append(int(re.findall(r"VmPTE:\s+(\d+)", status)[0]) / 1e3)
-                copy.drop()
+                some = run([program(bench), "fork", str(size), str(IN_A_ROW)]).out.split()
+                forks.append(statistics.median(float(one) for one in some))
+                made.append(statistics.median(checkpoint(worker, own, tables) for _ in range(IN_A_ROW)))
+            clones = clones_of(bench, worker, rounds)
             worker.drop()
             tick = timeline.checkpoints[-2] + 2
             timeline.seek(Moment(tick)).drop()
@@ -80,9 +86,41 @@ def checkpoints(bench: Bench) -> Iterator[Row]:
                 leaf = timeline.seek(Moment(tick))
                 whole.append((time.perf_counter() - start) * 1e3)
                 leaf.drop()
-        yield Row(COST, f"{size} MB resident", "ms", {"bare fork": forks, "checkpoint": made}, x=size)
+        ways = {"bare fork": forks, REPLAYS: clones, "checkpoint": made}
+        yield Row(COST, f"{size} MB resident", "ms", {way: some for way, some in ways.items() if some}, x=size)
         yield Row(MEMORY, f"{size} MB resident", "MB", {"its own pages": own, "page tables": tables}, compared=False)
         yield Row(LAND, f"{size} MB resident", "ms", {"landing": whole}, x=size)
+
+
+def checkpoint(worker: Any, own: list[float], tables: list[float]) -> float:
+    """Milliseconds that one takes; what it has for itself goes into OWN and TABLES."""
+    start = time.perf_counter()
+    copy = worker.freeze()
+    spent = time.perf_counter() - start
+    own.append(copy.private() / 1e6)
+    status = Path(f"/proc/{copy.pid}/status").read_text()
+    tables.append(int(re.findall(r"VmPTE:\s+(\d+)", status)[0]) / 1e3)
+    copy.drop()
+    return spent * 1e3
+
+
+def clones_of(bench: Bench, worker: Any, rounds: int) -> list[float]:
+    """What the kernel takes to clone the replay itself, each time that a checkpoint is made of it; ms."""
+    told = bench.scratch / "clones"
+    if not bench.has("perf", "the clone of a replayed process"):
+        return []
+    words = ["perf", "trace", "-e", "clone", "-p", str(worker.pid), "-o", str(told)]
+    with subprocess.Popen(words, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as perf:
+        until = time.monotonic() + PERF_STARTS
+        for _ in range(rounds):
+            worker.freeze().drop()
+            while perf.poll() is None and time.monotonic() < until and not (told.exists() and told.stat().st_size):
+                worker.freeze().drop()
+        perf.send_signal(signal.SIGINT)
+    found = re.findall(r"\(\s*([0-9.]+) ms\)", told.read_text() if told.exists() else "")
+    if not found:
+        bench.left_out.append("the clone of a replayed process: perf trace is refused here")
+    return [float(one) for one in found[-rounds:]]
 
 
 # ---------------------------------------------------------------- hits
