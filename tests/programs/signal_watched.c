@@ -20,7 +20,7 @@ int main(void)
 	for (int i = 0; i < 4; i++)
 		before[i] = i + 1;
 	setitimer(ITIMER_REAL, &once, NULL);
-	while (!stop)
+	while (!stop || marks <= 20) // however little of the time was ours
 		if (++count % 65536 == 0)
 			marks++;
 	printf("%lu %lu\n", count, marks);
