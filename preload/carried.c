@@ -7,7 +7,7 @@
 //   interp OFFSET  SIZE    -        what its PT_INTERP says; the file that is executed names another loader
 //   path   NR      PATH    ANSWER   a call with a name: =FILE is used instead, -ERRNO and >TEXT are the result
 //   map    LENGTH  ADDRESS -        where the next mapping of that length lay that the kernel chose a place for
-//   auxv   TYPE    VALUE   -        an entry of the auxiliary vector that tells of the machine or the user
+//   auxv   TYPE    VALUE   -        an entry of the auxiliary vector, in its order
 //   stat   DEVICE  INODE   -        what the next question about a descriptor was answered
 //
 // A log has the same records; there the answer to a call that succeeded is +.
@@ -175,19 +175,74 @@ uint64_t gr_auxv_get(pid_t child, uint64_t type)
 }
 
 // Who the user is, and how large a signal's frame may become. What the processor can do is left alone: code relies on it.
-static const uint64_t told[] = {AT_UID, AT_EUID, AT_GID, AT_EGID, 51 /* AT_MINSIGSTKSZ */};
+static bool is_told(uint64_t type)
+{
+	return type == AT_UID || type == AT_EUID || type == AT_GID || type == AT_EGID || type == 51 /* AT_MINSIGSTKSZ */;
+}
 
 static void auxv_log(pid_t child)
 {
-	for (size_t i = 0; i < sizeof told / sizeof *told; i++)
-		log_numbers("auxv", told[i], gr_auxv_get(child, told[i]));
+	char path[64];
+	Elf64_auxv_t entry;
+	snprintf(path, sizeof path, "/proc/%d/auxv", child);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	while (fd >= 0 && read(fd, &entry, sizeof entry) == sizeof entry && entry.a_type != AT_NULL)
+		log_numbers("auxv", entry.a_type, entry.a_un.a_val);
+	if (fd >= 0)
+		close(fd);
+}
+
+#define AUXV_MOST 64
+
+// The vector as it was: of each entry what it is here, unless it tells of the user or is not here. Its length with AT_NULL; 0
+// where the table has only entries of the user, as before gdbrr's format 3.2.
+static size_t auxv_recorded(const Elf64_auxv_t *here, Elf64_auxv_t ret[AUXV_MOST])
+{
+	size_t len = 0;
+	bool whole = false;
+	for (size_t i = 0; i < count && len < AUXV_MOST - 1; i++) {
+		if (strcmp(table[i].verb, "auxv"))
+			continue;
+		Elf64_auxv_t *entry = &ret[len++];
+		entry->a_type = strtoull(table[i].a, NULL, 10);
+		entry->a_un.a_val = strtoull(table[i].b, NULL, 10);
+		whole |= entry->a_type == AT_PHDR;
+		for (const Elf64_auxv_t *ours = here; ours->a_type != AT_NULL && !is_told(entry->a_type); ours++)
+			if (ours->a_type == entry->a_type)
+				*entry = *ours;
+	}
+	ret[len++] = (Elf64_auxv_t){.a_type = AT_NULL};
+	return whole ? len : 0;
+}
+
+// INVARIANT(same-stack): a newer kernel tells more, and the stack begins below that. So the arguments and the environment
+// move to where they were; the vector ends where it does.
+static void auxv_reshape(pid_t child, struct user_regs_struct *regs, uint64_t at, const Elf64_auxv_t *here, size_t len)
+{
+	Elf64_auxv_t recorded[AUXV_MOST];
+	size_t total = auxv_recorded(here, recorded), size = at - regs->rsp;
+	if (!total)
+		return;
+	uint64_t from = regs->rsp;
+	uint64_t *words = calloc(1, size);
+	if (!words)
+		return;
+	regs->rsp += (len - total) * sizeof *recorded;
+	memory_read(child, from, words, size);
+	memory_write(child, regs->rsp, words, size);
+	memory_write(child, regs->rsp + size, recorded, total * sizeof *recorded);
+	for (uint64_t none = 0; from < regs->rsp; from += sizeof none)
+		memory_write(child, from, &none, sizeof none);
+	free(words);
+	ptrace(PTRACE_SETREGS, child, 0, regs);
 }
 
 // It stands behind the environment, at the first instruction.
 static void auxv_restore(pid_t child)
 {
 	struct user_regs_struct regs;
-	Elf64_auxv_t entry;
+	Elf64_auxv_t here[AUXV_MOST];
+	size_t len = 0;
 	uint64_t word;
 	ptrace(PTRACE_GETREGS, child, 0, &regs);
 	uint64_t at = regs.rsp + 8;
@@ -195,13 +250,17 @@ static void auxv_restore(pid_t child)
 		memory_read(child, at, &word, sizeof word);
 		lists += word == 0;
 	}
-	for (memory_read(child, at, &entry, sizeof entry); entry.a_type != AT_NULL;
-	     at += sizeof entry, memory_read(child, at, &entry, sizeof entry))
+	do {
+		Elf64_auxv_t *entry = &here[len];
+		memory_read(child, at + len * sizeof *entry, entry, sizeof *entry);
 		for (size_t i = 0; i < count; i++)
-			if (!strcmp(table[i].verb, "auxv") && strtoull(table[i].a, NULL, 10) == entry.a_type) {
-				entry.a_un.a_val = strtoull(table[i].b, NULL, 10);
-				memory_write(child, at, &entry, sizeof entry);
+			if (!strcmp(table[i].verb, "auxv") && strtoull(table[i].a, NULL, 10) == entry->a_type && is_told(entry->a_type)) {
+				entry->a_un.a_val = strtoull(table[i].b, NULL, 10);
+				memory_write(child, at + len * sizeof *entry, entry, sizeof *entry);
 			}
+	} while (here[len++].a_type != AT_NULL && len < AUXV_MOST);
+	if (here[len - 1].a_type == AT_NULL)
+		auxv_reshape(child, &regs, at, here, len);
 }
 
 void gr_carried_restore(pid_t child)
