@@ -48,7 +48,7 @@ LAUNCH := $(BUILD)/gdbrr-launch
 endif
 
 # ---------------------------------------------------------------- targets
-.PHONY: help build engine demo test lint wander identity model matrix soak faults apps bench docs clean distclean
+.PHONY: help build engine demo test lint wander identity model matrix soak faults kernel apps bench docs clean distclean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -86,6 +86,9 @@ MINUTES ?= 60
 faults: .venv/.setup-test build ## kill, fill, slow and starve recordings, replays and sessions at random (MINUTES=60); build/faults says what was survived, with DOCS=1 docs/limits.md, too
 	@PYTHONPATH=tests:. $(VENV) -m faults --minutes $(MINUTES) $(if $(SEED),--seed $(SEED)) $(if $(DOCS),--docs) </dev/null
 
+kernel: .venv/.setup-test build ## replay packed demos below Debian's kernel in qemu, and let its clock of the day jump (minutes)
+	@PYTHONPATH=tests:. $(VENV) -m kernel </dev/null
+
 apps: .venv/.setup-test build ## record and replay real programs, all of tests/apps/table.py that are installed; writes docs/applications.md
 	@GDBRR_APPS=all $(VENV) -m pytest -q -n 1 tests/apps </dev/null; status=$$?; \
 	PYTHONPATH=tests:. $(VENV) tests/apps/page.py && exit $$status
@@ -109,7 +112,7 @@ distclean: clean ## remove .venv as well
 Q := $(if $(filter 1,$(V)),,@)
 note = @printf '  %-6s %s\n' $(1) $(2)
 
-ifneq ($(filter test lint identity soak faults,$(MAKECMDGOALS)),)
+ifneq ($(filter test lint identity soak faults kernel,$(MAKECMDGOALS)),)
 .venv/.setup-run: .venv/.setup-test # never both at once under -j
 endif
 

@@ -274,6 +274,41 @@ def clock_jumps(place: Place, subject: Subject, rng: random.Random) -> str:
     return "whole"
 
 
+CLOCK_OF_THE_DAY = "the clock of the day jumps"
+
+
+def no_own_clock() -> str:
+    return (
+        ""
+        if os.environ.get("GDBRR_OWN_CLOCK")
+        else "it is the whole machine's: `make kernel` tries it in a virtual one"
+    )
+
+
+@fault(CLOCK_OF_THE_DAY, no_own_clock)
+def day_jumps(place: Place, subject: Subject, rng: random.Random) -> str:
+    """Forwards and back, by seconds to years, all the time that the program is recorded and replayed."""
+    demo, started = recording(place, subject)
+    jump_about(started, subject, rng)
+    what = whole(place, subject, demo, started)
+    again = place.start(*GDBRR, "replay", demo)
+    jump_about(again, subject, rng)
+    ended = again.wait()
+    if ended.status != subject.status or (subject.says_all and ended.out != started.output()):
+        raise Lost(f"while the clock jumps it replays with status {ended.status}, not {subject.status}: {ended.err}")
+    return what
+
+
+def jump_about(started: Running, subject: Subject, rng: random.Random) -> None:
+    begun, day = time.monotonic(), time.time()
+    try:
+        while started.process.poll() is None and time.monotonic() < begun + PATIENCE:
+            some_time(rng, subject)
+            time.clock_settime(time.CLOCK_REALTIME, day + rng.choice((-1, 1)) * 10 ** rng.uniform(0, 8))
+    finally:
+        time.clock_settime(time.CLOCK_REALTIME, day + time.monotonic() - begun)
+
+
 # ---------------------------------------------------------------- memory and descriptors
 def limited(place: Place, subject: Subject, *limits: str) -> str:
     demo, started = recording(place, subject, ["prlimit", *limits])

@@ -19,7 +19,6 @@ from faults.place import Lost, a_place
 from harness import BUILD
 
 OUT = BUILD / "faults"
-NO_CLOCK = "jumps of the clock of the day: it is the whole machine's; the other clocks are shifted in namespaces"
 
 
 @dataclass
@@ -27,9 +26,7 @@ class Report:
     seed: int
     survived: dict[str, collections.Counter[str]] = field(default_factory=dict)
     lost: list[dict[str, str]] = field(default_factory=list)
-    left_out: dict[str, str] = field(
-        default_factory=lambda: {"clock": NO_CLOCK, **subjects.OF_NO_USE, **subjects.REAL_OF_NO_USE}
-    )
+    left_out: dict[str, str] = field(default_factory=lambda: {**subjects.OF_NO_USE, **subjects.REAL_OF_NO_USE})
     unfit: dict[str, str] = field(default_factory=dict)
     """Programs in orders in which they do not replay even without a fault, as races in order `parallel`."""
     programs: collections.Counter[str] = field(default_factory=collections.Counter)
