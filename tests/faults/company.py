@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 KEYS = {"Escape": "\x1b", "Enter": "\r", "C-x": "\x18"}
 """As tmux calls them, whom table.py has in mind."""
 _LOOK = 0.05
+_HELD: list[socket.socket] = []
 
 
 class Company:
@@ -118,10 +119,13 @@ def listening(port: int) -> bool:
 
 
 def free_port() -> int:
-    """Below those that the kernel gives away by itself."""
+    """Below those that the kernel gives away by itself; another process that does the same gets another one."""
     for port in range(18000, 20000):
-        with socket.socket() as probe, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            ours = socket.socket(socket.AF_UNIX)
+            ours.bind(f"\0gdbrr-test-port-{port}")  # nobody else may while it is open
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))
+            _HELD.append(ours)
             return port
     raise OSError("no port is free")

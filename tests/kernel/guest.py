@@ -33,7 +33,9 @@ def main() -> None:
     for seed, name in enumerate(CLOCKED):
         order = random.Random(seed).choice(("serial", "random"))
         lost = rounds.one(seed, CLOCK_OF_THE_DAY, report, name, order)
-        print("other" if lost else "same", f"clock of the day, {name}", lost, *report.unfit.items(), flush=True)
+        print("other" if lost else "same", f"clock of the day, {name}", lost, flush=True)
+    for name, why in report.unfit.items():
+        print("other" if "desynchronised" in why else "unfit", name, why, flush=True)
     print("done", flush=True)
 
 
