@@ -6,6 +6,7 @@ Owns: that thread; it ends when the program has ended, or at its own work's end.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import fcntl
 import os
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 KEYS = {"Escape": "\x1b", "Enter": "\r", "C-x": "\x18"}
 """As tmux calls them, whom table.py has in mind."""
 _LOOK = 0.05
-_HELD: list[socket.socket] = []
+_HELD = contextlib.ExitStack()
+atexit.register(_HELD.close)
 
 
 class Company:
@@ -121,11 +123,12 @@ def listening(port: int) -> bool:
 def free_port() -> int:
     """Below those that the kernel gives away by itself; another process that does the same gets another one."""
     for port in range(18000, 20000):
-        with contextlib.suppress(OSError), socket.socket() as probe:
-            ours = socket.socket(socket.AF_UNIX)
-            ours.bind(f"\0gdbrr-test-port-{port}")  # nobody else may while it is open
-            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(("127.0.0.1", port))
-            _HELD.append(ours)
+        with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+            stack.enter_context(held := socket.socket(socket.AF_UNIX))
+            held.bind(f"\0gdbrr-test-port-{port}")  # nobody else may while it is open
+            with socket.socket() as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(("127.0.0.1", port))
+            _HELD.push(stack.pop_all())
             return port
     raise OSError("no port is free")

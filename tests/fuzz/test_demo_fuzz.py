@@ -13,6 +13,7 @@ from gdbrr.demo import manifest
 BUDGET = 10_000
 
 
+@pytest.mark.limit(400)
 def test_bent_demos_end_in_success_or_one_clear_line() -> None:
     counts = demo_fuzz.run(BUDGET)
     assert sum(row.total() for row in counts.values()) == BUDGET
