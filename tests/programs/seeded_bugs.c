@@ -75,7 +75,7 @@ static void *add_wrong(void *arg)
 
 static void wrong_lock(void)
 {
-	run(4, 2, (void *(*const[])(void *)){add_right, add_wrong});
+	run(12, 2, (void *(*const[])(void *)){add_right, add_wrong});
 	failed = counter != 2;
 }
 
