@@ -41,6 +41,7 @@ WAITERS = (
     "sync_cxx_atomic",
 )
 NOTE = "went on beside the next"
+MOST_IN_A_ROW = 1024
 
 pytestmark = pytest.mark.limit(600)
 
@@ -103,6 +104,33 @@ def test_control_recorded_in_parallel_they_do_not(tmp_path: Path) -> None:
         assert not result.status or "record with --order serial" in result.err
         different += result.status == EXIT_DESYNC or result.out != first.out
     assert different > 0
+
+
+def test_a_replay_that_waits_for_nobody_is_reported_and_ends(tmp_path: Path) -> None:
+    """Recorded in parallel, a flag that others set is in no operation: who looks at it has the turn for good."""
+    demo = tmp_path / "x.demo"
+    record("turn_loop", demo, "parallel", "flag").expect(0)
+    result = gdbrr("replay", demo).expect(EXIT_DESYNC)
+    assert "without coming to its next operation" in result.err
+    assert "record with --order serial" in result.err
+
+
+@pytest.mark.needs("perf_breakpoints")
+def test_in_turns_the_same_replays(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    first = record("turn_loop", demo, "serial", "flag").expect(0)
+    assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+def test_nobody_keeps_the_turn_for_long(tmp_path: Path) -> None:
+    """Threads of which none ever waits: each has some thousand operations in a row."""
+    demo = tmp_path / "x.demo"
+    record("turn_counted", demo, "serial").expect(0)
+    with Demo.open(demo) as source:
+        together = itertools.takewhile(lambda event: event.kind != lib.GR_OP_EXIT, source.events())
+        rows = [sum(1 for _ in row) for _, row in itertools.groupby(event.thread for event in together)]
+    assert 500 < max(rows) < 2 * MOST_IN_A_ROW
+    assert len(rows) > 100
 
 
 # ---------------------------------------------------------------- the seed
