@@ -7,12 +7,14 @@ Owns: the socket, the signals that end a server, and how a live recording gets a
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import select
 import shutil
 import signal
 import socket
 import stat
+import sys
 import tempfile
 import termios
 import time
@@ -125,8 +127,9 @@ def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:
     return f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
 
 
-def live_session(argv: Sequence[str], profile: Profile) -> Session:
-    """A program to record, stopped at its first instruction; what it writes to its terminal shows up on GDB's.
+def live_session(argv: Sequence[str], profile: Profile, keyboard: Path | None = None) -> Session:
+    """A program to record, stopped at its first instruction; what it writes to its terminal shows up on GDB's. What it
+    reads there is typed on KEYBOARD, a terminal.
 
     It gets no session of its own: the launcher would be that session's leader, and its end a hang-up for the program.
     """
@@ -140,23 +143,26 @@ def live_session(argv: Sequence[str], profile: Profile) -> Session:
         quiet[3] &= ~termios.ECHO
         termios.tcsetattr(program_side, termios.TCSANOW, quiet)
         recording = live.start(argv, profile, stdio=(program_side, program_side, program_side))
+        name = os.ttyname(program_side)
     except BaseException:
         os.close(terminal)
         raise
     finally:
         os.close(program_side)
-    process = RecordedProcess(recording, terminal)
+    process = RecordedProcess(recording, terminal, name, keyboard)
     return Session(live=process, save=process.save, note=process.note, program=recording.program)
 
 
 class RecordedProcess:
     """Implements gdbrr.rsp.live.Live."""
 
-    def __init__(self, recording: LiveRecording, terminal: int) -> None:
+    def __init__(self, recording: LiveRecording, terminal: int, name: str, keyboard: Path | None) -> None:
         from gdbrr.abi import map_ctl
 
         self._recording = recording
         self._terminal = terminal
+        self._name = name
+        self._keyboard = -1 if keyboard is None else os.open(keyboard, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
         self._page = map_ctl(recording.directory / "ctl")
         self.approximate = False
         self._following: Following | None = None
@@ -189,6 +195,19 @@ class RecordedProcess:
     @property
     def output_fd(self) -> int:
         return self._terminal
+
+    @property
+    def keyboard_fd(self) -> int:
+        return self._keyboard
+
+    @property
+    def unread(self) -> int:
+        # Not kept open: the terminal's end is seen by that nobody else has it.
+        side = os.open(self._name, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
+        try:
+            return int.from_bytes(fcntl.ioctl(side, termios.FIONREAD, bytes(4)), sys.byteorder)
+        finally:
+            os.close(side)
 
     @property
     def ticks(self) -> int:
@@ -250,7 +269,8 @@ class RecordedProcess:
             self._following.close()
         self._page.close()
         self._recording.close()
-        os.close(self._terminal)
+        for fd in filter(lambda fd: fd >= 0, (self._terminal, self._keyboard)):
+            os.close(fd)
 
 
 class Server:

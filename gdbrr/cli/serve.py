@@ -49,6 +49,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--start", action="store_true", help="stand at DEMO's start, without waiting for its end")
     parser.add_argument("--check", action="store_true", help="compare the state wherever two copies come to one tick")
     parser.add_argument("--patience", type=float, help=argparse.SUPPRESS)  # rr-replay's; then the start it is, too
+    parser.add_argument("--keyboard", type=Path, help=argparse.SUPPRESS)  # rr-start's: GDB's terminal
     parser.add_argument("what", metavar="DEMO | PROGRAM", help="a demo, or the program to record")
     parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="handed to PROGRAM")
 
@@ -84,4 +85,5 @@ def _session(args: argparse.Namespace) -> Session:
         return demo_session(Path(args.what), trust=args.trust, patience=patience, check=args.check or None)
     argv = [args.what, *args.arguments]
     _, program = spawn.find_program(argv[0], dict(os.environ), os.getcwd())
-    return live_session(argv, profiles.resolve(args.profile, Path(program), record.sets_of(args)))
+    profile = profiles.resolve(args.profile, Path(program), record.sets_of(args))
+    return live_session(argv, profile, args.keyboard)

@@ -62,7 +62,7 @@ class Asking:
 
 def ask(question: str) -> bool | None:
     """What the user says; None where nobody can be asked: in a script, behind a front end, with `set confirm off`."""
-    if not compat.confirms() or not _at_terminal():
+    if not compat.confirms() or not at_terminal():
         return None
     try:
         while (answer := input(question).strip().lower()[:1]) not in ("y", "n"):
@@ -72,7 +72,7 @@ def ask(question: str) -> bool | None:
     return answer == "y"
 
 
-def _at_terminal() -> bool:
+def at_terminal() -> bool:
     """Whether who types is a person at GDB's own prompt, and no front end has a channel beside it."""
     if not (os.isatty(0) and os.isatty(1)):
         return False

@@ -13,8 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.ingdb import compat, moving, text
-from gdbrr.ingdb.asking import Asking
+from gdbrr.ingdb import asking, compat, moving, text
 from gdbrr.ingdb.link import Link, Server, brings_files, find_python
 from gdbrr.ingdb.params import Settings
 from gdbrr.ingdb.words import Line
@@ -44,7 +43,7 @@ class Session:
         compat.before_prompts(self._tidy)
         # A command of GDB's own may have failed in the server just as well; it ends with a stop.
         compat.on_stop(self.say_complaints)
-        self._asking = Asking(self)
+        self._asking = asking.Asking(self)
 
     # ------------------------------------------------------------ opening and closing
 
@@ -105,7 +104,8 @@ class Session:
         shell = compat.setting("startup-with-shell") == "True"
         words = (shell_words if shell else plain_words)(compat.setting("args"), env, folder)
         self._make_room()
-        serve = ["serve", "--record", *self.settings.options(), *options, "--", program, *words]
+        keyboard = ["--keyboard", os.ttyname(0)] if asking.at_terminal() else []
+        serve = ["serve", "--record", *keyboard, *self.settings.options(), *options, "--", program, *words]
         self._open(serve, env, folder)
         self._resume(moving.proceed)
         if self._reopen():

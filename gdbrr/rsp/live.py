@@ -45,6 +45,16 @@ class Live(Protocol):
         ...
 
     @property
+    def keyboard_fd(self) -> int:
+        """Where can be read what is typed for it; -1 where nobody types."""
+        ...
+
+    @property
+    def unread(self) -> int:
+        """Bytes that were typed for it and that it has not read."""
+        ...
+
+    @property
     def ticks(self) -> int:
         """Operations so far."""
         ...

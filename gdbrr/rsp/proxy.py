@@ -7,8 +7,6 @@ Owns: GDB's side of the session: features, selected threads, ids. Time is gdbrr.
 from __future__ import annotations
 
 import json
-import os
-import select
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -24,6 +22,7 @@ from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.packet import error_text, escape, to_hex
 from gdbrr.rsp.process import files
 from gdbrr.rsp.process.altered import Altered
+from gdbrr.rsp.process.terminal import Terminal
 from gdbrr.rsp.process.threads import threads_xml
 from gdbrr.rsp.process.vdso import Vdso
 from gdbrr.rsp.request import ALL, ThreadId
@@ -46,7 +45,7 @@ class Proxy:
         self._link = link
         self._pool = Pool()
         self._told = Told()
-        self._live = session.live
+        self._terminal = Terminal(session.live, link.console) if session.live is not None else None
         self.navigator = Navigator(session, self._pool, self._told, self._wait, link.console)
         self._features: frozenset[str] = frozenset()
         self._general = 0
@@ -107,24 +106,12 @@ class Proxy:
             return True
 
         look()
-        output = self._live.output_fd if self._live is not None and self.navigator.recording else -1
         others: dict[int, Callable[[], bool]] = dict.fromkeys((self._link.fd, *self._link.wake_fds), look)
-        if output >= 0:
-            others[output] = lambda: self._relay(output)
-        stopped = upstream.wait_stop(others)
-        while output >= 0 and select.select([output], [], [], 0)[0] and self._relay(output):
-            continue
+        terminal = self._terminal if self.navigator.recording else None
+        stopped = upstream.wait_stop({**others, **(terminal.watched(upstream.fd) if terminal else {})})
+        if terminal:
+            terminal.drain()
         return stopped
-
-    def _relay(self, fd: int) -> bool:
-        """The live program's output onto GDB's terminal."""
-        try:
-            data = os.read(fd, 4096)
-        except OSError:  # a terminal whose other side is closed
-            return False
-        if data:
-            self._link.console(data)
-        return bool(data)
 
     # ------------------------------------------------------------ threads
 

@@ -334,7 +334,8 @@ class FakeTimeline:
 class FakeLive:
     """The program, recorded by nobody: it is deterministic."""
 
-    output_fd = -1
+    output_fd = keyboard_fd = -1
+    unread = 0
     call_pc = 0
     stopped = False
     approximate = False
