@@ -193,7 +193,11 @@ def program() -> str:
 
 
 def load_program(path: str) -> None:
-    gdb.execute(f"file {path}", to_string=True)
+    """INVARIANT(names-are-no-commands): a demo names it, and GDB would take a second line for one."""
+    if "\n" in path:
+        raise GdbrrError(f"the program's path {path!r} has a line break in it", hint="load it by hand: file PROGRAM")
+    quoted = path.replace("\\", "\\\\").replace('"', '\\"')
+    gdb.execute(f'file "{quoted}"', to_string=True)
 
 
 def pid() -> int:
