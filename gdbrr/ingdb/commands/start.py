@@ -35,8 +35,8 @@ def rr_start(session: Session, args: Namespace) -> None:
     The program runs until it would stop under `run`: at a breakpoint, a crash or its exit. From there
     reverse-continue, rr-back and all the others go into the past, and rr-save keeps the demo. Breakpoints,
     watchpoints, `set environment` and `set cwd` are used as `run` would use them. ARGs are remembered in
-    `set args`; redirections are not supported in them. What the program prints appears here, but it cannot
-    read from this terminal: record a program that does with `gdbrr record`, then rr-replay.
+    `set args`; redirections are not supported in them. What the program prints appears here, and
+    a line that is typed while it waits for input is the program's.
 
     Examples:
       rr-start
