@@ -60,10 +60,11 @@ def test_it_goes_on_from_inside_sections(program: Path, checkpoints: int, tmp_pa
         assert held >= 5
 
 
-def test_search_runs_through_sections(program: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("points", ["perf", "ptrace"])
+def test_search_runs_through_sections(program: Path, points: str, tmp_path: Path) -> None:
     where = symbols(program)
     demo = tmp_path / "x.demo"
-    record(program, demo, options=("--set", "epochs.ticks=16")).expect(0)
+    record(program, demo, options=("--set", "epochs.ticks=16", "--set", f"points={points}")).expect(0)
     with open_demo(demo) as timeline:
         before, values = timeline.end, []
         while hit := timeline.last_hit([Point(PointKind.CHANGE, where["counter"], 4)], before):

@@ -14,7 +14,7 @@ from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import programs
 from harness.run import gdbrr, run
 
-pytestmark = pytest.mark.needs("perf_breakpoints")
+from .conftest import BOTH_WAYS
 
 SHORT = 4000
 
@@ -34,20 +34,22 @@ def answers(timeline: DemoTimeline, ticks: int) -> tuple[int, int]:
     return asked, told
 
 
+@pytest.mark.parametrize("points", BOTH_WAYS)
 @pytest.mark.parametrize("scene", ["threads", "signals", "deadlock"])
-def test_it_tells_what_a_trace_tells(scene: str, tmp_path: Path) -> None:
-    path = tmp_path / "x.demo"
-    gdbrr("record", "--set", "epoch_ticks=16", "-o", path, "--", programs.build("scenes"), scene)
+def test_it_tells_what_a_trace_tells(scene: str, points: str, tmp_path: Path) -> None:
+    path, way = tmp_path / "x.demo", f"points={points}"
+    gdbrr("record", "--set", "epoch_ticks=16", "--set", way, "-o", path, "--", programs.build("scenes"), scene)
     with open_demo(path) as timeline:
         asked, told = answers(timeline, 25)
     assert asked > 20 and told > 0.8 * asked, (asked, told)
 
 
+@pytest.mark.parametrize("points", BOTH_WAYS)
 @pytest.mark.parametrize("flags", [("-O0",), ("-O2",)])
-def test_through_a_segment_that_is_too_long_for_a_trace(flags: tuple[str, ...], tmp_path: Path) -> None:
+def test_through_a_segment_that_is_too_long_for_a_trace(flags: tuple[str, ...], points: str, tmp_path: Path) -> None:
     """Back over hundreds of thousands of instructions, and forward again by as many steps."""
     program, path = programs.build("long_segment", flags), tmp_path / "x.demo"
-    gdbrr("record", "--set", "trace_limit=20000", "-o", path, "--", program).expect(0)
+    gdbrr("record", "--set", "trace_limit=20000", "--set", f"points={points}", "-o", path, "--", program).expect(0)
     symbols = {
         line.split()[2]: int(line.split()[0], 16) for line in run("nm", program).out.splitlines() if " t " in line
     }

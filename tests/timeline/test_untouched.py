@@ -14,7 +14,7 @@ from gdbrr.timeline.hits import Pass
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 
-from .conftest import Program, children, recorded
+from .conftest import BOTH_WAYS, Program, children, in_epochs
 
 AREA, PAGE = 0x30000000, 4096
 NAMES = ("early", "same", "back", "kernel", "late", "zeros")
@@ -26,9 +26,9 @@ def program() -> Program:
     return Program("untouched")
 
 
-@pytest.fixture(scope="module")
-def demo(program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return recorded(program.path, tmp_path_factory.mktemp("untouched"), "--set", "epochs.ticks=16")
+@pytest.fixture(scope="module", params=BOTH_WAYS)
+def demo(request: pytest.FixtureRequest, program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return in_epochs(program.path, tmp_path_factory.mktemp("untouched"), request.param)
 
 
 @pytest.fixture(scope="module")
