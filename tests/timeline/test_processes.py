@@ -9,6 +9,7 @@ import sys
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.timeline.model import Moment, Point
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from gdbrr.timeline.tracer import NoProcess
-from gdbrr.timeline.worker import Process
+from gdbrr.timeline.worker import Checkpoint, Process, Worker
 from harness import ROOT, programs
 from replay.alter import alter
 
@@ -50,6 +51,44 @@ def test_spacing_grows_with_age(moments_program: Program, tmp_path: Path, monkey
         gaps = [after - before for before, after in pairwise(ticks)]
         assert ticks[0] == 0 and len(ticks) == 6 and len(timeline.epochs) > 8
         assert gaps[0] == max(gaps) and gaps[-1] == min(gaps) < gaps[0]
+
+
+class Clock:
+    """Time that passes by what is done: a millisecond for each epoch, and so much for each checkpoint."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, cost: float) -> None:
+        self.now, self.made, begin, freeze = 0.0, 0, Worker.begin, Worker.freeze
+
+        def begun(worker: Worker, *arguments: Any, **more: Any) -> None:
+            self.now += 0.001
+            begin(worker, *arguments, **more)
+
+        def frozen(worker: Worker) -> Checkpoint:
+            self.now += cost
+            self.made += 1
+            return freeze(worker)
+
+        monkeypatch.setattr("gdbrr.timeline.checkpoints.time", self)
+        monkeypatch.setattr(Worker, "begin", begun)
+        monkeypatch.setattr(Worker, "freeze", frozen)
+
+    def monotonic(self) -> float:
+        return self.now
+
+
+def test_spacing_grows_with_what_a_checkpoint_costs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is what is resident: a fork of a gigabyte takes a hundred times as long as one of ten megabytes."""
+    demo = recorded(programs.build("grows"), tmp_path, "--set", "epochs.ticks=16", "--set", "limits.checkpoints=6")
+    made = []
+    for cost in (0.00001, 0.0002, 0.001):
+        with monkeypatch.context() as patch:
+            clock = Clock(patch, cost)
+            with open_demo(demo) as timeline:
+                timeline._checkpoints.reach(timeline.end.tick)
+                epochs = len(timeline.epochs)
+                made.append(clock.made)
+    # All; the first seven and every fourth of the others; the first seven and, of 34 others, one in twenty.
+    assert made == [epochs, 15, 8], made
 
 
 def test_memory_of_checkpoints_is_bounded(tmp_path: Path) -> None:

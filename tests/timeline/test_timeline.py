@@ -11,6 +11,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind, as_recorded
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import programs
+from harness.run import run
 
 from .conftest import Program, chain, children, recorded, standing, word
 
@@ -165,6 +166,18 @@ def test_more_points_than_the_processor_has(timeline: DemoTimeline, symbols: dic
 
 def _first_of_workers(timeline: DemoTimeline) -> int:
     return next(event.tick for event in timeline.demo.events() if event.thread)
+
+
+def test_the_engine_has_neither_hits_nor_moments(timeline: DemoTimeline) -> None:
+    leaf = timeline.seek(timeline.end)
+    lines = Path(f"/proc/{leaf.pid}/maps").read_text().splitlines()
+    path = next(line.split()[-1] for line in lines if line.endswith("libgdbrr.so"))
+    base = min(int(line.split("-")[0], 16) for line in lines if line.endswith(path))
+    rows = [line.split() for line in run("nm", path).expect(0).out.splitlines()]
+    gate = base + next(int(row[0], 16) for row in rows if row[-1] == "gr_gate_next")  # each operation comes there
+    assert timeline.all_hits([Point(PointKind.EXEC, gate)]) == []
+    with pytest.raises(GdbrrError, match="does not exist"):
+        timeline.seek(Moment(5, gate, 1))
 
 
 def test_two_points_on_the_same_bytes(timeline: DemoTimeline, counter: Point) -> None:

@@ -54,6 +54,27 @@ def test_signals_that_are_pending_at_a_checkpoint(order: str, points: str, tmp_p
     assert not children()
 
 
+# ---------------------------------------------------------------- exceptions
+@pytest.mark.needs("g++")
+@pytest.mark.parametrize("order", ["parallel", "serial"])
+def test_exceptions_and_objects_of_threads_go_on_in_a_copy(order: str, tmp_path: Path) -> None:
+    """Woken while each thread handles one exception or two, which is thrown on; then the threads' objects end."""
+    program, demo = Program("brought_cxx"), tmp_path / "x.demo"
+    told = gdbrr("record", "-o", demo, *EPOCHS, "--order", order, "--", program.path).expect(0).out
+    assert told == "4 ended, 12 caught, 510\n"
+    with open_demo(demo, check=True) as timeline:
+        assert timeline.verify() > 5
+        for kept in timeline._checkpoints._kept[1:]:
+            worker = kept.wake(lib.GR_LIVE_THREADS)
+            assert worker.run(timeline.end.tick) == lib.GR_S_ENDED
+            found = [
+                int.from_bytes(worker.read(program.symbols[name], 8), "little") for name in ("ended", "caught", "sum")
+            ]
+            assert found == [4, 12, 510], kept.tick
+            worker.drop()
+    assert not children()
+
+
 # ---------------------------------------------------------------- threads
 @pytest.mark.needs("gdb")
 def test_the_library_for_debuggers_knows_the_threads_of_a_copy(tmp_path: Path) -> None:
