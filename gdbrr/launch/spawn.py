@@ -139,5 +139,10 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
 
 def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio or ())]
-    pid = os.posix_spawn(words[0], words, {}, file_actions=actions)
+    try:
+        pid = os.posix_spawn(words[0], words, {}, file_actions=actions)
+    except BlockingIOError as error:
+        raise GdbrrError(
+            f"this machine refuses another process (error {error.errno})", "raise `ulimit -u`, or end some"
+        ) from None
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])

@@ -23,7 +23,7 @@ from gdbrr.launch import replay as replays
 from gdbrr.timeline.model import Interrupted, Moment, Progress
 from gdbrr.timeline.state.states import States, verify
 from gdbrr.timeline.step.near import Near, least_needed
-from gdbrr.timeline.tracer import NoProcess
+from gdbrr.timeline.tracer import NoProcess, start_thread
 from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker
 
 _Answer = TypeVar("_Answer")
@@ -79,7 +79,7 @@ class Checkpoints:
         self._kept[0].is_expendable(0)  # all others can be made again from it
         self._thread = threading.Thread(target=self._drive, name="gdbrr skeleton", daemon=True)
         if self.grows or self._next < len(self._starts):
-            self._thread.start()
+            start_thread(self._thread)
 
     # ---------------------------------------------------------------- the skeleton
     def _drive(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import subprocess
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -41,6 +42,13 @@ def needed(knobs: Any, points: Sequence[Armed]) -> bool:
 
 class NoProcess(GdbrrError):
     """The machine allows no more processes, or threads."""
+
+
+def start_thread(thread: threading.Thread) -> None:
+    try:
+        thread.start()
+    except RuntimeError:
+        raise NoProcess("this machine refuses another thread", "raise `ulimit -u`") from None
 
 
 class Tracer:

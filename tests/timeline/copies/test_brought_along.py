@@ -109,6 +109,7 @@ def test_the_library_for_debuggers_knows_the_threads_of_a_copy(tmp_path: Path) -
 # ---------------------------------------------------------------- a limit of processes
 ALLOWED = 12
 """Processes and threads: two of the server, three of the skeleton and of each woken copy, one of each checkpoint."""
+REFUSED = r"\.(NoProcess|GdbrrError): (this machine refuses another|no new) (process|thread).*(`ulimit -u`|End some)"
 LIMITED = """
 import resource, sys
 import gdbrr
@@ -152,8 +153,9 @@ def test_where_the_kernel_allows_no_more_processes_checkpoints_go(points: str) -
         own.chmod(0o755)
         words = ("record", "-o", "x.demo", *EPOCHS, "--set", f"points={points}", "--", own)
         users.as_user(user, "-m", "gdbrr", *words, cwd=place).expect(0)
-        limit = str(program.symbols["counter"]), str(ALLOWED)
-        told = users.as_user(user, "-c", LIMITED, "x.demo", *limit, cwd=place).expect(0)
+        place_of = str(program.symbols["counter"])
+        told = users.as_user(user, "-c", LIMITED, "x.demo", place_of, str(ALLOWED), cwd=place).expect(0)
+        few = [users.as_user(user, "-c", LIMITED, "x.demo", place_of, str(most), cwd=place) for most in (1, 2, 3, 6)]
     lines = dict(line.split(" ", 1) for line in told.out.splitlines())
     assert lines["end"] == "340" and lines["hits"].split() == [str(value) for value in range(340, 298, -1)]
     kept, epochs = (int(number) for number in re.findall(r"\d+", lines["checkpoints"]))
@@ -162,3 +164,6 @@ def test_where_the_kernel_allows_no_more_processes_checkpoints_go(points: str) -
         r"this machine refuses another (process|thread) \(error 11\) \| raise `ulimit -u`", lines["refused:"]
     )
     assert lines["again"] == "40"
+    for done in few:  # fewer than the program itself has, and who replays it
+        last = done.expect(1).err.splitlines()[-1]
+        assert re.search(REFUSED, last), done.err
