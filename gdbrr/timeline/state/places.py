@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gdbrr.abi import lib
 from gdbrr.ctl import threads as ctl_threads
 from gdbrr.ctl.control import Panic
+from gdbrr.errors import GdbrrError
 from gdbrr.launch.carried import names
 from gdbrr.timeline.model import ThreadView
 
@@ -65,7 +66,10 @@ def of_recorded(pid: int, born: int, panic: Panic) -> str:
     page = panic.got_object
     if panic.want_op != lib.GR_OP_DIGEST or not page:
         return ""
-    areas, threads = list(_areas(pid)), ctl_threads.read(pid, born)
+    try:
+        areas, threads = list(_areas(pid)), ctl_threads.read(pid, born)
+    except (OSError, GdbrrError):  # somebody has ended it
+        return ""
     here = next((area for area in areas if area.start <= page < area.end), None)
     stack = _of_thread(threads, here, page + lib.GR_PAGE - 1).partition(",")[0]
     return stack or _of_heap(pid, page, lib.GR_PAGE) or _variables(pid, areas, page)
