@@ -168,6 +168,9 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
         return
     if panic and panic.refused:
         yield Cause("the program used something that gdbrr does not support", errors.refusal(panic).hint)
+    for name, key in (("redact", "redacted"), ("minimize", "minimised")):
+        if key in demo.manifest:
+            yield Cause(f"gdbrr {name} took contents out of this demo", "replay the one that it was made from")
     others = [path for path, _, _ in differing_objects(demo)]
     engine = [row["path"] for row in _engine(demo)]
     if set(others) - set(engine):

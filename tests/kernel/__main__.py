@@ -13,7 +13,7 @@ from harness import programs
 from harness.run import gdbrr
 from kernel import vm
 
-PROGRAMS = ("two_threads", "start_facts", "spine", "libc_loader", "sync_queue", "signal_nested")
+PROGRAMS = ("two_threads", "start_facts", "spine", "libc_loader", "sync_queue")
 COMMANDS = {
     "ls": ("/bin/ls", "-l", "/"),
     "python": ("/usr/bin/python3", "-S", "-c", "import time, json; print(time.time(), time.localtime())"),

@@ -157,6 +157,8 @@ def test_a_course_that_depends_on_it_is_reported(tmp_path: Path) -> None:
     done = gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(125)
     assert "there the program's course depends on what is gone" in done.err
     assert not holds(tmp_path / "y.demo")
+    told = gdbrr("replay", tmp_path / "y.demo").expect(125).err
+    assert re.search(r"likely causes +1\. gdbrr redact took contents out of this demo", told), told
 
 
 def test_arguments_and_environment_are_named_and_the_latter_can_go(tmp_path: Path) -> None:
