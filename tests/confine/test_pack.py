@@ -272,6 +272,20 @@ def test_a_place_where_nothing_may_be_executed_is_passed_over(temporary: Path, t
     assert run(*words, env={"PYTHONPATH": str(ROOT)}).expect(0).out == done.out
 
 
+@pytest.mark.needs("private_mounts", "sqlite3")
+def test_a_real_program_whose_libraries_are_others_here(tmp_path: Path) -> None:
+    """In a mount namespace where its own library, and the program, are other files."""
+    sql = "create table t(a); insert into t values (random()), (datetime('now')); select * from t;"
+    done, demo = packed(tmp_path, "sqlite3", ":memory:", sql)
+    here = {row["path"] for row in manifest_of(demo)["carried"]["files"] if "sqlite3" in row["path"]}
+    assert len(here) == 2
+    script = 'for path in $1; do mount --bind /bin/true "$path" || exit 99; done; shift; exec "$@"'
+    words = ["unshare", "-m", "sh", "-c", script, "sh", " ".join(here), sys.executable, "-m", "gdbrr", "replay"]
+    env = {"PYTHONPATH": str(ROOT)}
+    assert run(*words, "--quiet", tmp_path / "x.demo", env=env).status not in (0, 99), "the control"
+    assert run(*words, "--trust", demo, env=env).expect(0).out == done.out
+
+
 def test_info_says_that_it_brings_files_along(tmp_path: Path) -> None:
     _, demo = packed(tmp_path, "/bin/echo", "hi")
     assert re.search(r"carried +\d+ files, [\d.]+ MB: program", gdbrr("info", demo).expect(0).out)

@@ -15,7 +15,7 @@ from faults.during import CLOCK_OF_THE_DAY
 from harness.run import gdbrr
 from kernel.vm import HERE
 
-CLOCKED = ("calls_clocks", "signal_timer_create", "sync_timedlock", "python-asyncio", "sqlite3")
+CLOCKED = ("calls_clocks", "sync_timedlock", "python-asyncio", "sqlite3")
 """Programs that read the clock of the day, or wait until it shows something."""
 
 
