@@ -22,6 +22,7 @@
 #define LOADER_STACK 0x20000
 #define BESIDE 2 // words
 #define COUNTED 64 // instructions that count
+#define CACHE_MOST 0x4000000
 
 // The loader's own data that can still be written: not what it has sealed when it was done with itself.
 struct data { uint64_t start, end, sealed, sealed_end; };
@@ -48,32 +49,40 @@ static void forget_behind(const uint8_t *reading, const struct data *data)
 	}
 }
 
+static bool is_mapped(uint64_t addr)
+{
+	unsigned char in_core;
+	return GR_RAW(SYS_mincore, addr, 1, &in_core) != -ENOMEM;
+}
+
 // Where the loader's cache of libraries was mapped, and how large the file is, stays in variables when it is unmapped, which nobody
-// reads before it is mapped again: installing a package changes them. They have no symbols: the size is the one word that is the
-// file's, the address stands beside it, where nothing is mapped any more.
+// reads before it is mapped again: installing a package changes them. They have no symbols. The address is one where nothing is
+// mapped any more; the size stands beside it, and is the file's, or, where a packed demo has brought another cache along, fills
+// the gap that it left exactly.
 static void forget_cache(const struct data *data)
 {
 	struct stat st;
-	uint64_t *found = NULL;
-	if (GR_RAW(SYS_stat, "/etc/ld.so.cache", &st) || !st.st_size)
-		return;
+	uint64_t *address = NULL, *size = NULL;
+	if (GR_RAW(SYS_stat, "/etc/ld.so.cache", &st))
+		st.st_size = 0;
 	for (uint64_t *word = (uint64_t *)data->start; word < (uint64_t *)data->end; word++) {
 		bool sealed = (uint64_t)word >= data->sealed && (uint64_t)word < data->sealed_end;
-		if (sealed || *word != (uint64_t)st.st_size)
+		if (sealed || !*word || *word % GR_PAGE || *word >> 47 || is_mapped(*word))
 			continue;
-		if (found)
-			return;
-		found = word;
+		for (uint64_t *beside = word - BESIDE; beside <= word + BESIDE; beside++) {
+			uint64_t end = *word + ((*beside + GR_PAGE - 1) & ~(uint64_t)(GR_PAGE - 1));
+			bool ours = (uint64_t)beside >= data->start && (uint64_t)(beside + 1) <= data->end && beside != word;
+			if (!ours || !*beside || *beside >= CACHE_MOST)
+				continue;
+			if (*beside != (uint64_t)st.st_size && (is_mapped(end - GR_PAGE) || !is_mapped(end)))
+				continue;
+			if (address)
+				return;
+			address = word, size = beside;
+		}
 	}
-	if (!found)
-		return;
-	for (uint64_t *word = found - BESIDE; word <= found + BESIDE; word++) {
-		unsigned char in_core;
-		bool ours = (uint64_t)word >= data->start && (uint64_t)(word + 1) <= data->end && word != found;
-		if (ours && *word && *word % GR_PAGE == 0 && GR_RAW(SYS_mincore, *word, 1, &in_core) == -ENOMEM)
-			*word = 0;
-	}
-	*found = 0;
+	if (address)
+		*address = *size = 0;
 }
 
 // The loader counts the symbols that it looks up and those that it still knew, for LD_DEBUG=statistics (_dl_num_relocations and

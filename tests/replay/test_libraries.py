@@ -104,6 +104,9 @@ def test_a_digest_knows_nothing_of_the_cache(tmp_path: Path) -> None:
     first = run(*with_cache(few, "record", "--digest", "-o", demo, "--", programs.build("spine"))).expect(0)
     for cache in (few, many):
         assert run(*with_cache(cache, "replay", demo)).expect(0).out == first.out
+    run(*with_cache(few, "pack", demo)).expect(0)
+    packed = demo.with_suffix(".packed.demo")
+    assert run(*with_cache(many, "replay", "--trust", packed)).expect(0).out == first.out, "it brings its cache along"
 
 
 def test_a_recording_lies_as_it_says_though_the_cache_was_replaced_meanwhile(
