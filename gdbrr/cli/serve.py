@@ -1,6 +1,6 @@
 """The verb `serve`: a demo or a recording behind GDB's remote protocol, for a GDB or an IDE to connect to.
 
-Runs in: a command of its own, the server. May call: errors, config, gdbrr.server.
+Runs in: a command of its own, the server. May call: errors, config, gdbrr.server, gdbrr.sessions.
 Owns: the line `ready PATH`.
 """
 
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
 def _session(args: argparse.Namespace) -> Session:
     from gdbrr.config import profiles
     from gdbrr.launch import spawn
-    from gdbrr.server import demo_session, live_session
+    from gdbrr.sessions import demo_session, live_session
 
     if args.output:
         raise GdbrrError("serve writes no demo by itself", "leave out -o; rr-save FILE keeps a recording", EXIT_USAGE)

@@ -1,7 +1,7 @@
 """What the proxy needs of a process that is being recorded; no processes in here.
 
 Runs in: the server. May call: gdbrr.rsp.request, gdbrr.timeline.model.
-Owns: the Live protocol, which gdbrr.server implements and tests fake; what a session is made of; how it is resumed.
+Owns: the Live protocol, which gdbrr.sessions implements and tests fake; what a session is made of; how it is resumed.
 """
 
 from __future__ import annotations

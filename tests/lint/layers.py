@@ -27,6 +27,7 @@ PYTHON_RANKS = {
     "gdbrr.timeline": 3,
     "gdbrr.rsp": 4,
     "gdbrr.server": 5,
+    "gdbrr.sessions": 5,
     "gdbrr.report": 6,
     "gdbrr.sparse": 6,
     "gdbrr.cli": 7,

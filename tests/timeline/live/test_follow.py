@@ -21,7 +21,7 @@ from gdbrr.demo.image import GrowingImage
 from gdbrr.demo.log import Chunk, Log
 from gdbrr.demo.reader import Demo
 from gdbrr.launch import live, replay, scratch
-from gdbrr.server import RecordedProcess
+from gdbrr.sessions import RecordedProcess
 from gdbrr.timeline.live.checkpoints import FollowingCheckpoints
 from gdbrr.timeline.model import Moment
 from gdbrr.timeline.timeline import DemoTimeline, Ground, open_demo, start_replay
@@ -157,8 +157,8 @@ class Stopping:
         words = [str(programs.build("rounds")), "1000", "0", "alarms"]
         profile = profiles.resolve("default", None, ["epochs.ticks=64", *settings])
         self.recording = live.start(words, profile, str(place), stdio=(side, side, side))
+        self.process = RecordedProcess(self.recording, terminal, os.ttyname(side), None)
         os.close(side)
-        self.process = RecordedProcess(self.recording, terminal)
         self._terminal = terminal
         self._seen = b""
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness import programs
 
-from .session import session
+from ..session import session
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 
