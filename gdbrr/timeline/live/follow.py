@@ -44,6 +44,7 @@ class Following:
         self._checkpoints: FollowingCheckpoints | None = None
         self._first: Demo | None = None
         self._wanted = self._closing = self._stands = False
+        self._looks = 0
         self._failed: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="gdbrr following", daemon=True)
         self._thread.start()
@@ -57,6 +58,7 @@ class Following:
                     with self._lock:
                         if not self._stands and self._page.c.started:
                             self._look(stack, image_fd)
+                        self._looks += 1
                         self._lock.notify_all()
                         self._lock.wait_for(self._is_due, _LOOK)
         except Exception as error:  # whoever asks goes another way
@@ -109,8 +111,10 @@ class Following:
         or has ended."""
         with self._lock:
             self._wanted = True
+            before = self._looks
             try:
-                while not (self._ground or self.failed):
+                # INVARIANT(one-look-tells): the recording stands, so a second one would find no more.
+                while not (self._ground or self.failed) and self._looks == before:
                     self._lock.notify_all()
                     self._lock.wait(_WAIT)
                     if progress:
@@ -118,7 +122,8 @@ class Following:
             finally:
                 self._wanted = False
             if self.failed or self._growth is None or self._ground is None:
-                raise Unfollowable(f"the recording cannot be followed: {self.failed}")
+                why = self.failed or "nothing is known for certain yet"
+                raise Unfollowable(f"the recording cannot be followed: {why}")
             try:
                 self._growth.finish()
                 self._follow()
