@@ -6,7 +6,7 @@ import os
 import random
 import select
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -37,15 +37,20 @@ class Partly(Log):
 
     upto = 0
     later = random.Random(0)
-    until: dict[int, int]
+    holder: Callable[[int], int] | None = None
+    """The program stands, and the thread whose operation this tick is has taken its stamp and not written it."""
 
     def look(self, units: int) -> None:
         self._chunks, self._seen, self._empty = {}, 0, []
         super().look(units)
-        known = self.__dict__.setdefault("until", {})
-        for thread, chunks in list(self._chunks.items()):
-            known[thread] = max(self.upto, known.get(thread, 0)) + self.later.choice((0, 0, 1, 5, 50))
-            self._chunks[thread] = list(self._cut(chunks, known[thread]))
+        known: dict[int, int] = self.__dict__.setdefault("until", {})
+        top = max([self.upto, *known.values()]) + 1
+        for thread in self._chunks:
+            later = self.later.choice((0, 0, 1, 5, 50))
+            known[thread] = top if self.holder else max(self.upto, known.get(thread, 0)) + later
+        if self.holder:
+            known[self.holder(top - 1)] = top - 1
+        self._chunks = {thread: list(self._cut(chunks, known[thread])) for thread, chunks in self._chunks.items()}
 
     def _cut(self, chunks: list[Chunk], until: int) -> Iterator[Chunk]:
         event = ffi.new("struct gr_event *")
@@ -127,6 +132,15 @@ def test_each_part_is_replayed_as_in_the_whole(
                 stack.callback(replayed.close)
                 checkpoints = FollowingCheckpoints(Demo.open(path), replayed, 0)
                 stack.callback(checkpoints.close)
+            ground = Ground(replayed, checkpoints, checkpoints.stand, checkpoints.go_on)
+            if rng.random() < 0.4:
+                Partly.holder = whole._order.thread_of
+                growth.finish()
+                Partly.holder = None
+                checkpoints.follow([*growth.starts(), growth.limit])
+                with DemoTimeline(Demo.open(path), ground=ground) as timeline:
+                    timeline.seek(timeline.end)
+            recording.page.c.clock += 1
             growth.grow()
             checkpoints.follow([*growth.starts(), growth.limit])
             checkpoints.reach(growth.limit)
