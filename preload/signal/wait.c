@@ -112,7 +112,7 @@ void gr_stash_show(const struct gr_thread *self, long nr, const uint64_t arg[6])
 static long issue(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once, const uint32_t *cancel)
 {
 	static const uint32_t none;
-	bool kick = once == gr_wait_once && gr_signal_held(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_KICK_AGAIN);
+	bool kick = once == gr_wait_once && gr_signal_held(self) && gr_tick_arm(self, GR_TICK_KICK, GR_TICK_LOST);
 	long ret = once(self, nr, arg, kick ? &none : &self->held, cancel);
 	if (kick)
 		gr_tick_arm(self, 0, 0);

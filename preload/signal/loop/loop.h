@@ -106,7 +106,9 @@ void gr_origin_drop(void);
 #define GR_TICK_PATIENCE 20000000 // ns without an operation before a signal is delivered elsewhere
 #define GR_TICK_LOOK 1000000      // ns between two looks at a thread without operations, on average
 #define GR_TICK_KICK 50000        // ns until a call is looked at that was issued with a signal held
-#define GR_TICK_KICK_AGAIN 500000
+// Until a tick comes again that a debugger has kept for itself. INVARIANT(slow-again): long enough that a debugger has looked at the one
+// before, whose handler else never comes to its first instruction, until the handlers' stack is full.
+#define GR_TICK_LOST 100000000
 
 // In `first` ns and then every `again`; 0 stops it. False if there is no timer to be had.
 bool gr_tick_arm(struct gr_thread *self, uint64_t first, uint64_t again);

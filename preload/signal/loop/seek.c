@@ -31,7 +31,6 @@
 #define FEW_PASSES 100000 // ... and more than these are left to the timer again
 #define FIRST_TICK 200000
 #define SHORT_TICK 15000
-#define LOST 100000000    // ns until a tick comes again that a debugger has kept for itself
 #define MEASURED_TICK (2 * SHORT_TICK) // most of it is the program's
 #define ODD_LOOKS 3U      // looks in a row at a pilot that is not on its way, before that is believed
 #define MANY_ATTEMPTS 12
@@ -166,7 +165,7 @@ static void open_breakpoint(struct gr_thread *self)
 static bool set_timer(struct gr_thread *self, uint64_t next)
 {
 	seek.next = next;
-	return gr_tick_arm(self, next, LOST);
+	return gr_tick_arm(self, next, GR_TICK_LOST);
 }
 
 // No look was had or it tells nothing. What was planned still holds, so no more than that may pass; but a timer that is too
