@@ -156,7 +156,8 @@ class Command:
                 return
             found = next((each for each in self.options if each.flag == flag), None)
             if found is None:
-                raise self._error(f"there is no option {flag}")
+                rest = any(isinstance(each, Arg) and each.rest for each in self.args)
+                raise self._error(f"there is no option {flag}" + (", or put -- in front of it" if rest else ""))
             if not found.name:
                 values[found.dest] = True
                 continue

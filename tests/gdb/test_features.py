@@ -245,3 +245,9 @@ def test_a_state_that_is_another_one_each_time_is_named(tmp_path: Path) -> None:
         for moves in (("",), ("--start ", "rr-goto 70", "rr-goto 3", "rr-goto 70", "rr-when")):
             out = whole(program, f"rr-replay {option}{moves[0]}{demo}", *moves[1:])
             assert ("counter of unseen) is 0x" in out) == told == ("is not what it was the first time" in out), out
+
+
+def test_a_crash_under_rr_start_is_told_once() -> None:
+    out = whole(programs.build("scenes", ["-O0"]), "rr-start crash", "continue", "continue")
+    assert out.count("Program received signal SIGSEGV") == 1, out
+    assert out.count("Program terminated with signal SIGSEGV") == 1 and "not being run" in out, out
