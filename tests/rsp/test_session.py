@@ -165,7 +165,7 @@ def test_interrupting_a_process_that_runs() -> None:
             upstream.interrupt()
             assert upstream.wait_stop({}).signal == SIGNAL_INT
         upstream.kill()
-        assert process.wait(10) == -signal.SIGKILL
+        assert process.wait() == -signal.SIGKILL
     finally:
         upstream.close()
         process.kill()
@@ -187,11 +187,9 @@ def test_killing_a_process_that_runs(late: bool) -> None:
                 os.kill(upstream.server_pid, signal.SIGSTOP)
                 threading.Timer(0.2, os.kill, (upstream.server_pid, signal.SIGCONT)).start()
             upstream.resume(b"vCont;c")
-            started = time.monotonic()
             upstream.kill()
-            assert process.wait(10) == -signal.SIGKILL
-            assert time.monotonic() - started < 10
-            # AND it is good for the next one
+            # THEN no request was in vain, which would have ended the gdbserver: it is good for the next one
+            assert process.wait() == -signal.SIGKILL and upstream.alive
             process = subprocess.Popen(["sleep", "1000"])
     finally:
         upstream.close()
