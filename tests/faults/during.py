@@ -234,7 +234,7 @@ def slow_disk(place: Place, subject: Subject, rng: random.Random) -> str:
             demo,
         ]
         try:
-            ended = subject.recording(place, "x.demo", before=before).wait()
+            ended = subject.recording(place, "x.demo", before=before).wait(10 * PATIENCE)  # a server logs megabytes
         finally:
             place.end()
             for _ in range(100):  # the mount is gone with the last process of its namespace
