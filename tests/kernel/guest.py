@@ -15,7 +15,7 @@ from faults.during import CLOCK_OF_THE_DAY
 from harness.run import gdbrr
 from kernel.vm import HERE
 
-CLOCKED = ("calls_clocks", "sync_timedlock", "python-asyncio", "sqlite3")
+CLOCKED = ("calls_clocks", "sync_timedlock", "sqlite3")
 """Programs that read the clock of the day, or wait until it shows something."""
 
 
@@ -33,9 +33,8 @@ def main() -> None:
     for seed, name in enumerate(CLOCKED):
         order = random.Random(seed).choice(("serial", "random"))
         lost = rounds.one(seed, CLOCK_OF_THE_DAY, report, name, order)
-        print("other" if lost else "same", f"clock of the day, {name}", lost, flush=True)
-    for name, why in report.unfit.items():
-        print("other" if "desynchronised" in why else "unfit", name, why, flush=True)
+        why = lost or report.unfit.get(f"{name}, {order}", "")
+        print("other" if why else "same", f"clock of the day, {name}", why, flush=True)
     print("done", flush=True)
 
 
