@@ -64,8 +64,8 @@ def test_every_stop_goes_back_in_the_same_replay() -> None:
     assert "approximate" not in out
 
 
-def test_also_when_it_crashes() -> None:
-    out = stops("", "6 crash", "continue")
+def test_also_when_it_crashes_and_a_timer_interrupts_it() -> None:
+    out = stops("", "6 crash alarms", "continue")
     assert "SIGSEGV" in out
     assert len({pid for row in pids(out) for pid in row}) == 1, out
     assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE)[-1] == "5", out
