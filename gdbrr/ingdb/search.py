@@ -26,6 +26,7 @@ class _Interrupted(Exception):
 
 def back_to_change(session: Session, expr: str, count: int) -> None:
     """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""
+    session.reopen()  # GDB would read variables from the program's file
     watch = Watch(expr)
     often = " that often" * (count > 1)
     origin = _origin(session)
@@ -174,6 +175,7 @@ class Change:
 
 def history(session: Session, expr: str) -> Iterator[Change]:
     """Every change of EXPR before here, newest first. Behind it GDB stands where it stood."""
+    session.reopen()
     watch = Watch(expr)
     origin = _origin(session)
     watch.resolve()

@@ -108,7 +108,7 @@ class Session:
         serve = ["serve", "--record", *keyboard, *self.settings.options(), *options, "--", program, *words]
         self._open(serve, env, folder)
         self._resume(moving.proceed)
-        if self._reopen():
+        if self.reopen():
             why = str(self.status().get("note") or "")
             what = f"The recording ended: {why}." if why else "The program has ended; this is the end of its recording."
             compat.write(f"{what} The way is back.")
@@ -239,7 +239,7 @@ class Session:
 
         QUIET is for a way through several moments, of which only the last is shown.
         """
-        self._reopen()
+        self.reopen()
         if quiet:
             with moving.silence() as address:
                 self.require().request("arm", silence=address, **target)
@@ -263,7 +263,7 @@ class Session:
                 raise self._server.failure() from None
             raise
 
-    def _reopen(self) -> bool:
+    def reopen(self) -> bool:
         """Where the recorded process has ended GDB has none: give it the end of the recording."""
         if compat.has_process() or not self.status().get("finished"):
             return False

@@ -81,3 +81,15 @@ def test_in_every_order(order: str) -> None:
 def test_without_it_each_stop_has_its_own() -> None:
     seen = pids(stops("--set follow=off", "6", "continue"))
     assert len({pid for row in seen for pid in row}) == 4, seen
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [("rr-back -w total", "total: 2399 -> 2400 at"), ("rr-history -n 1 total", "2400 (was 2399)  ")],
+)
+def test_behind_its_exit_values_are_those_of_the_end(command: str, said: str) -> None:
+    out = session(
+        programs.build("rounds"),
+        *("set args 3", "break round_done", "rr-start", "rr-back -w total", "rr-live", "delete", "continue", command),
+    )
+    assert f"\n{said}" in out.partition("exited normally")[2], out
