@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import json
 import re
 from pathlib import Path
 
@@ -260,3 +262,24 @@ def test_back_from_a_stop_in_front_of_the_first_operation() -> None:
     assert re.search(r"^recording: 1 ticks so far", out, re.MULTILINE), out
     assert "No more reverse-execution history" in out and "Program terminated with signal SIGSEGV" in out, out
     assert re.search(r"^tick 1:0x\w+#1 of 1 ", out, re.MULTILINE), out
+
+
+def test_hardware_breakpoints(tmp_path: Path) -> None:
+    out = played(
+        "plain", tmp_path, *("hbreak here", "reverse-continue", "print number", "thbreak plain", "reverse-continue"),
+        *("delete", "thbreak here", "continue", "print number", "info breakpoints"),
+    )  # fmt: skip
+    assert numbers(out) == [5, 5] and "Temporary breakpoint 3, here (number=5)" in out, out
+    assert "No breakpoints or watchpoints" in out, out
+
+
+def test_times_of_the_recording_and_of_the_day(tmp_path: Path) -> None:
+    program, demo = programs.build("rounds"), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program, "12").expect(0)
+    facts = json.loads(gdbrr("info", "--json", demo).out)
+    day = datetime.datetime.fromtimestamp(facts["started"] + 0.02)
+    ways = ("0.02s", str(day), f"{day:%H:%M:%S.%f}")
+    out = whole(program, f"rr-replay {demo}", *(f"rr-goto {where}" for way in ways for where in (way, "start")))
+    shown = re.findall(r"^tick (\d+)\S* of \d+ \(\d+%\), ([\d.]+) s", out, re.MULTILINE)
+    there = [float(seconds) for tick, seconds in shown if tick != "0"][1:]  # behind the end, where it begins
+    assert len(there) == 3 and max(there) - min(there) < 0.005 and min(there) >= 0.015, out
