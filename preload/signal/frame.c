@@ -81,14 +81,18 @@ static void save_vectors(uint64_t area, uint64_t from)
 {
 	uint32_t magic2 = MAGIC2;
 	// The area of a handler that has ended is where the next one's is. It was in the program's hands meanwhile.
-	if (from > GR_NO_VECTORS && gr_peek((void *)area, from, learnt.software.size) != learnt.software.size)
+	if (from > GR_CLEAN_VECTORS && gr_peek((void *)area, from, learnt.software.size) != learnt.software.size)
 		from = GR_NO_VECTORS;
-	if (from <= GR_NO_VECTORS)
+	if (from <= GR_CLEAN_VECTORS)
 		memset((void *)area, 0, learnt.software.extended);
 	if (from == GR_NO_VECTORS) {
 		// Behind a library function they are nobody's, and a replay has others than the recording had.
 		*(uint64_t *)(area + 512) = 3; // x87 and SSE, of which only the control words are set
 		__asm__ volatile("fnstcw (%0); stmxcsr 24(%0)" : : "r"(area) : "memory");
+		((uint32_t *)area)[7] = 0xffff;
+	} else if (from == GR_CLEAN_VECTORS) {
+		*(uint16_t *)area = 0x37f;
+		((uint32_t *)area)[6] = 0x1f80;
 		((uint32_t *)area)[7] = 0xffff;
 	} else if (!from)
 		__asm__ volatile("xsave64 (%0)"
@@ -176,6 +180,11 @@ _Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *a
 	to.greg[REG_RDX] = (uint64_t)&frame->context;
 	to.greg[REG_EFL] &= ~(uint64_t)(EFLAGS_DF | EFLAGS_RF | EFLAGS_TF);
 	self->pub.ret_pc = act->handler;
+	if (gr_mode != GR_MODE_OFF) {
+		struct gr_context first = to;
+		first.fpstate = GR_CLEAN_VECTORS;
+		gr_signal_on_top(self, &first);
+	}
 	gr_context_resume(self, &to);
 }
 

@@ -19,6 +19,7 @@ struct gr_context {
 };
 
 #define GR_NO_VECTORS 1
+#define GR_CLEAN_VECTORS 2 // as a handler begins
 
 // Learns from the kernel what it puts into a frame. Uses SIGSYS, which debuggers of gdbrr let pass.
 void gr_frame_init(void);
@@ -65,6 +66,15 @@ static inline uint32_t gr_signal_held(const struct gr_thread *self)
 void gr_signal_tick(struct gr_thread *self, struct gr_context *at);
 void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_context *at);
 void gr_signal_within(struct gr_thread *self);
+// In front of the first instruction of a handler. Does not return when another one begins there.
+void gr_signal_on_top(struct gr_thread *self, const struct gr_context *at);
+
+// What a delivery needs, wherever it happens: a thread that is about to wait does not; what comes too early is pending again; what the
+// thread did, as both a recording and a replay know it, and as a debugger shall see it.
+void gr_signal_end_wait(struct gr_context *at);
+void gr_signal_put_back(struct gr_thread *self, int sig, const struct gr_siginfo *info);
+uint32_t gr_signal_check_of(const struct gr_context *at);
+void gr_signal_show(struct gr_thread *self, const struct gr_context *at, uint64_t handler);
 
 // signal.c: what this thread holds becomes pending in the kernel again.
 void gr_signal_let_go(struct gr_thread *self);

@@ -24,7 +24,7 @@
 // ---------------------------------------------------------------- arrival
 // INVARIANT(no-wait-while-held): a signal that finds its thread between the check and the call, or in a call that the
 // kernel is about to issue again, ends the wait.
-static void end_wait(struct gr_context *at)
+void gr_signal_end_wait(struct gr_context *at)
 {
 	uint64_t rip = at->greg[REG_RIP];
 	if (rip >= (uint64_t)gr_wait_check && rip < (uint64_t)gr_wait_done) {
@@ -40,7 +40,7 @@ unsigned gr_stash_place(int sig)
 	return sig == SIGSEGV ? 0 : sig == SIGBUS ? 1 : sig == SIGSYS ? 2 : 3;
 }
 
-static void put_back(struct gr_thread *self, int sig, const struct gr_siginfo *info)
+void gr_signal_put_back(struct gr_thread *self, int sig, const struct gr_siginfo *info)
 {
 	if (!(GR_SIGNALS_KEPT & GR_BIT(sig))) {
 		gr_signal_requeue(sig, info);
@@ -115,19 +115,19 @@ void gr_signal_arrive(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	if (GR_SIGNALS_KEPT & GR_BIT(sig) & self->sigmask) {
-		end_wait(at); // sigwait may be what waits
-		put_back(self, sig, &what);
+		gr_signal_end_wait(at); // sigwait may be what waits
+		gr_signal_put_back(self, sig, &what);
 		return;
 	}
-	end_wait(at);
+	gr_signal_end_wait(at);
 	at->mask |= gr_sigact_handled & ~GR_SIGNALS_KEPT;
 	if (!hold(self, sig, &what))
-		put_back(self, sig, &what);
+		gr_signal_put_back(self, sig, &what);
 }
 
 // ---------------------------------------------------------------- delivery
 // What the program was doing, by what both a recording and a replay know exactly.
-static uint32_t check_of(const struct gr_context *at)
+uint32_t gr_signal_check_of(const struct gr_context *at)
 {
 	static const uint8_t kept[] = {REG_RBX, REG_RBP, REG_RSP, REG_R12, REG_R13, REG_R14, REG_R15};
 	uint64_t hash = GR_HASH_SEED;
@@ -137,7 +137,7 @@ static uint32_t check_of(const struct gr_context *at)
 	return (uint32_t)hash ? (uint32_t)hash : 1;
 }
 
-static void show(struct gr_thread *self, const struct gr_context *at, uint64_t handler)
+void gr_signal_show(struct gr_thread *self, const struct gr_context *at, uint64_t handler)
 {
 	struct gr_thread_pub *pub = &self->pub;
 	gr_show_context(self, at);
@@ -173,10 +173,10 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 		act = gr_sigact_take(sig);
 	if (!blocked && gr_sigact_runs(&act)) {
 		struct gr_event ev = {
-			.kind = GR_OP_SIGNAL, .nr = sig, .flags = point, .object = at->greg[REG_RIP], .check = check_of(at),
+			.kind = GR_OP_SIGNAL, .nr = sig, .flags = point, .object = at->greg[REG_RIP], .check = gr_signal_check_of(at),
 			.data = (const uint8_t *)&info, .len = gr_siginfo_length(&info),
 		};
-		show(self, at, act.handler);
+		gr_signal_show(self, at, act.handler);
 		if (gr_mode == GR_MODE_RECORD)
 			gr_log(self, &ev);
 		gr_sigact_unlock();
@@ -185,7 +185,7 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 	}
 	gr_sigact_unlock();
 	if (blocked)
-		put_back(self, sig, &info);
+		gr_signal_put_back(self, sig, &info);
 	else if (!gr_sigact_ignores(&act, sig))
 		gr_sigact_default(sig, &info);
 	uint64_t mask = gr_mask_kernel(self);
@@ -198,9 +198,9 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_SIGNAL || ev.flags != point)
 		return;
 	int sig = ev.nr;
-	show(self, at, gr_sigact_get(sig % GR_SIGNALS).handler);
+	gr_signal_show(self, at, gr_sigact_get(sig % GR_SIGNALS).handler);
 	gr_gate_next(self, GR_OP_SIGNAL, sig, at->greg[REG_RIP], &ev);
-	if (ev.check != check_of(at))
+	if (ev.check != gr_signal_check_of(at))
 		gr_gate_desync(self, &ev, GR_OP_SIGNAL, sig, at->greg[REG_RIP], "a signal in another state of the program");
 	gr_sigact_lock();
 	struct gr_sigact act = sig > 0 && sig < GR_SIGNALS ? gr_sigact_take(sig) : (struct gr_sigact){0};
@@ -368,12 +368,12 @@ void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame)
 	is_ready(self);
 }
 
-// INVARIANT(all-before-the-next): the kernel runs the handlers of all signals that wait and may come, one behind the other,
-// before the instruction that was interrupted. They come here when the mask is the program's again.
-static void next_of_many(struct gr_thread *self, const struct gr_context *at)
+// INVARIANT(all-before-the-next): the kernel starts the handlers of all signals that wait and may come, each in front of the first
+// instruction of the one before, and when one returns it looks again, before the instruction that was interrupted.
+static void next_of_many(struct gr_thread *self, const struct gr_context *at, enum gr_signal_point point)
 {
 	if (gr_mode == GR_MODE_REPLAY) {
-		deliver_again(self, at, GR_SIGNAL_BEHIND, self->sigmask);
+		deliver_again(self, at, point, self->sigmask);
 		return;
 	}
 	if (gr_mode != GR_MODE_RECORD || gr_closed)
@@ -381,14 +381,22 @@ static void next_of_many(struct gr_thread *self, const struct gr_context *at)
 	uint64_t mask = gr_mask_kernel(self);
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 	if (is_ready(self))
-		deliver(self, at, GR_SIGNAL_BEHIND, self->sigmask);
+		deliver(self, at, point, self->sigmask);
+}
+
+void gr_signal_on_top(struct gr_thread *self, const struct gr_context *at)
+{
+	self->pub.state = GR_T_ENGINE;
+	self->stack -= GR_LEVEL; // enter() gives it back
+	next_of_many(self, at, GR_SIGNAL_ON_TOP);
+	self->stack += GR_LEVEL;
 }
 
 _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 {
 	struct gr_context at = *(const struct gr_context *)frame->rsp;
 	if (gr_mode != GR_MODE_OFF) {
-		struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = SYS_rt_sigreturn + 1, .check = check_of(&at)};
+		struct gr_event ev = {.kind = GR_OP_SYS_START, .nr = SYS_rt_sigreturn + 1, .check = gr_signal_check_of(&at)};
 		struct gr_regs again = *frame;
 		gr_show_syscall(self, frame);
 		self->pub.state = GR_T_ENGINE;
@@ -411,90 +419,12 @@ _Noreturn void gr_signal_return(struct gr_thread *self, struct gr_regs *frame)
 		struct gr_siginfo info = self->held_info;
 		int sig = self->held;
 		__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
-		put_back(self, sig, &info);
+		gr_signal_put_back(self, sig, &info);
 	}
 	is_ready(self);
 	if (gr_within_is(self, frame->rsp))
 		gr_within_back(self);
-	next_of_many(self, &at);
+	next_of_many(self, &at, GR_SIGNAL_BEHIND);
 	self->stack += GR_LEVEL;
 	gr_context_resume(self, &at);
-}
-
-// ---------------------------------------------------------------- between two operations
-struct between { struct gr_siginfo info; struct gr_state state; };
-
-// From the timer of a recording, in whatever it interrupted.
-void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
-{
-	struct between data;
-	if (!gr_signal_held(self)) {
-		if (!gr_canceled_tick(self, at))
-			gr_preempt_tick(self, at);
-		return;
-	}
-	gr_preempt_forget(at);
-	end_wait(at);
-	if (!gr_context_is_program(self, at) || !gr_loop_look(self, at, &data.state)) {
-		gr_tick_look(self);
-		return;
-	}
-	int sig = self->held;
-	gr_sigact_lock();
-	struct gr_sigact act = gr_sigact_take(sig);
-	data.info = self->held_info;
-	__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
-	if (!gr_sigact_runs(&act) || self->sigmask & GR_BIT(sig)) { // since it came
-		gr_sigact_unlock();
-		put_back(self, sig, &data.info);
-		at->mask = gr_mask_kernel(self);
-		return;
-	}
-	struct gr_event ev = {
-		.kind = GR_OP_SIGNAL, .nr = sig, .flags = GR_SIGNAL_LOOP, .object = at->greg[REG_RIP], .check = check_of(at),
-		.data = (const uint8_t *)&data, .len = sizeof data,
-	};
-	show(self, at, act.handler);
-	self->pub.state = GR_T_ENGINE;
-	gr_log(self, &ev);
-	gr_sigact_unlock();
-	at->greg[REG_EFL] &= ~0x10000ULL; // RF
-	gr_frame_enter(self, at, sig, &data.info, &act, self->sigmask, self->sigmask);
-}
-
-// At the end of an operation of a replay: is the next one a signal in the middle of the segment?
-void gr_signal_seek(struct gr_thread *self)
-{
-	struct gr_event ev;
-	if (gr_mode != GR_MODE_REPLAY || gr_signal_none(self))
-		return;
-	if (gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_LOOP && ev.len == sizeof(struct between))
-		gr_loop_seek(self, ev.data + sizeof(struct gr_siginfo));
-	else if (gr_preempt_next(self))
-		gr_loop_seek(self, gr_preempt_next(self));
-}
-
-// From SIGTRAP of a replay: a tick or a pass of the search.
-void gr_signal_look(struct gr_thread *self, const siginfo_t *info, struct gr_context *at)
-{
-	struct gr_event ev;
-	if (!gr_loop_there(self, info, at, gr_context_is_program(self, at)))
-		return;
-	if (gr_preempt_next(self)) {
-		gr_preempt_again(self, at);
-		return;
-	}
-	gr_gate_peek(self, &ev);
-	show(self, at, gr_sigact_get(ev.nr % GR_SIGNALS).handler);
-	self->pub.state = GR_T_ENGINE;
-	gr_gate_next(self, GR_OP_SIGNAL, ev.nr, at->greg[REG_RIP], &ev);
-	gr_sigact_lock();
-	struct gr_sigact act = gr_sigact_take(ev.nr % GR_SIGNALS);
-	gr_sigact_unlock();
-	if (!gr_sigact_runs(&act))
-		gr_gate_desync(self, &ev, GR_OP_NONE, ev.nr, 0, "a signal that the program does not handle here");
-	const struct gr_siginfo siginfo = gr_siginfo_of(&ev);
-	gr_signal_seek(self);
-	at->greg[REG_EFL] &= ~0x10000ULL; // RF
-	gr_frame_enter(self, at, ev.nr, &siginfo, &act, self->sigmask, self->sigmask);
 }

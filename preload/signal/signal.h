@@ -17,6 +17,7 @@ enum gr_signal_point {
 	GR_SIGNAL_BEHIND, // at the end of its newest operation
 	GR_SIGNAL_WITHIN, // in the middle of its newest operation, which goes on behind the handler
 	GR_SIGNAL_LOOP,   // between two operations, where the state is the recorded one
+	GR_SIGNAL_ON_TOP, // in front of the first instruction of another one's handler
 };
 
 // init.c, clone.c, wake.c: the process, a thread in itself, a forked child, a thread that ends. In the child, which has all

@@ -21,7 +21,7 @@ from replay.alter import alter
 
 GDBRR = (sys.executable, "-m", "gdbrr")
 SYSTEM_PYTHON = Path("/usr/bin/python3")
-BEHIND, WITHIN, LOOP = 1, 2, 3
+BEHIND, WITHIN, LOOP, ON_TOP = 1, 2, 3, 4
 USR1 = 10
 CLONE3 = 435
 
@@ -99,6 +99,18 @@ def test_small_transfers_are_what_they_are_without_the_engine(patch: str, tmp_pa
     assert first.out == run(program, "fixed").expect(0).out
     assert first.out.count("signals 0") > 15 and "interrupted: -1, Interrupted system call, signals 14" in first.out
     assert replayed(demo).expect(0).out == first.out
+
+
+@patched_and_trapped
+def test_handlers_of_one_moment_begin_as_without_the_engine(patch: str, tmp_path: Path) -> None:
+    """INVARIANT(all-before-the-next): in front of the first instruction of the one before, which has clean vectors."""
+    program, demo = programs.build("signal_many"), tmp_path / "a.demo"
+    first = recorded(program, demo, patch=patch)
+    assert first.out == run(program).expect(0).out and ": 34m()34m()28m()12m()10mR()" in first.out
+    # A second one of its kind waits, without SA_NODEFER.
+    assert [op.flags for op in signals_of(demo)].count(ON_TOP) == 4 * 3 + 4 * 4
+    for _ in range(3):
+        assert replayed(demo).expect(0).out == first.out
 
 
 @patched_and_trapped
