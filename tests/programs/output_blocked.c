@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@
 
 static char large[300000];
 static volatile int handled;
-static int done;
+static sem_t done;
 
 static void on_signal(int sig)
 {
@@ -31,7 +32,7 @@ static void *interrupted(void *unused)
 {
 	ssize_t n = write(1, "second\n", 7);
 	dprintf(2, "%zd %s, handled %d\n", n, n < 0 ? strerrorname_np(errno) : "", handled > 0);
-	__atomic_store_n(&done, 1, __ATOMIC_SEQ_CST);
+	sem_post(&done);
 	return unused;
 }
 
@@ -50,7 +51,7 @@ int main(void)
 	while (poll(&(struct pollfd){1, POLLOUT, 0}, 1, 0) > 0)
 		pause_for(5);
 	pthread_create(&second, NULL, interrupted, NULL);
-	while (!__atomic_load_n(&done, __ATOMIC_SEQ_CST)) { // it may not be there yet
+	while (sem_trywait(&done)) { // it may not be there yet
 		pause_for(50);
 		pthread_kill(second, SIGUSR1);
 	}

@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,8 @@ static void on_signal(int sig)
 	handled++;
 }
 
+static sem_t fired;
+
 static void *wait_for(void *unused)
 {
 	pthread_mutex_lock(&mutex);
@@ -35,7 +38,7 @@ static void *wait_for(void *unused)
 
 static void *fire(void *unused)
 {
-	while (!__atomic_load_n(&over, __ATOMIC_RELAXED)) {
+	while (sem_trywait(&fired)) {
 		pthread_kill(signaller, SIGUSR1);
 		usleep(50);
 	}
@@ -60,6 +63,7 @@ int main(int argc, char **argv)
 	pthread_mutex_lock(&mutex);
 	over = 1;
 	pthread_mutex_unlock(&mutex);
+	sem_post(&fired);
 	pthread_join(gun, NULL);
 	pthread_cond_broadcast(&cond);
 	for (int i = 0; i < WAITERS; i++)

@@ -3,13 +3,13 @@
 #include "sync.h"
 
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
-#include <stdatomic.h>
 
 #define ROUNDS 150
 
 static pthread_t target;
-static atomic_int done;
+static sem_t done;
 static volatile sig_atomic_t handled;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
@@ -22,7 +22,7 @@ static void handle(int number)
 
 static void *disturb(void *arg)
 {
-	while (!atomic_load(&done)) {
+	while (sem_trywait(&done)) {
 		pthread_kill(target, SIGUSR1);
 		work_a_little();
 	}
@@ -59,7 +59,7 @@ int main(void)
 		pthread_mutex_unlock(&mutex);
 		seen = seen * 31 % 65521 + handled;
 	}
-	atomic_store(&done, 1);
+	sem_post(&done);
 	pthread_join(disturber, NULL);
 	printf("%d of %d, late %d, %d, seen %d\n", sum, ROUNDS, late > 0, handled, seen);
 	return 0;

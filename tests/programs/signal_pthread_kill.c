@@ -1,5 +1,6 @@
 // Threads send each other signals while all work; natively different: how often each was interrupted, and where.
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
@@ -11,7 +12,7 @@ static __thread volatile int mine;
 static __thread volatile long where;
 static int counts[3];
 static long sums[3], shared;
-static volatile int stop;
+static sem_t stop;
 
 static void handler(int sig)
 {
@@ -35,7 +36,7 @@ static void *work(void *arg)
 	}
 	counts[number] = mine;
 	sums[number] = where;
-	while (!stop)
+	while (sem_trywait(&stop))
 		usleep(500);
 	return NULL;
 }
@@ -49,7 +50,8 @@ int main(void)
 		pthread_create(&threads[i], NULL, work, (void *)i);
 	pthread_mutex_unlock(&lock);
 	usleep(60000);
-	stop = 1;
+	for (int i = 0; i < 3; i++)
+		sem_post(&stop);
 	for (int i = 0; i < 3; i++)
 		pthread_join(threads[i], NULL);
 	for (int i = 0; i < 3; i++)
