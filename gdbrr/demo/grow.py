@@ -7,6 +7,7 @@ Owns: how far a replay may follow: up to the first operation of which it is not 
 from __future__ import annotations
 
 import errno
+import functools
 import os
 from pathlib import Path
 from typing import Any
@@ -59,10 +60,9 @@ class _Tail:
         return last.kind in (lib.GR_OP_EXIT, lib.GR_OP_COND_WAIT, lib.GR_OP_BARRIER_ARRIVE)
 
 
-def _waits(known: set[int] = set()) -> set[int]:  # noqa: B006  # made once
-    if not known:
-        known.update(call.nr for call in tables.syscalls() if call.name in _WAITS)
-    return known
+@functools.cache
+def _waits() -> frozenset[int]:
+    return frozenset(call.nr for call in tables.syscalls() if call.name in _WAITS)
 
 
 class Growth:
