@@ -26,11 +26,8 @@ class _Interrupted(Exception):
 
 def back_to_change(session: Session, expr: str, count: int) -> None:
     """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""
-    session.reopen()  # GDB would read variables from the program's file
-    watch = Watch(expr)
+    watch, origin = _watched(session, expr)
     often = " that often" * (count > 1)
-    origin = _origin(session)
-    watch.resolve()
     # One place in memory and one change: the stop of the search is the one to show.
     quiet = count > 1 or not watch.plain or watch.frame is not None
     new = watch.show()
@@ -133,6 +130,15 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
     return hit()
 
 
+def _watched(session: Session, expr: str) -> tuple[Watch, str | None]:
+    """EXPR as it is here, and the moment to come back to."""
+    session.reopen()  # GDB would read variables from the program's file
+    watch = Watch(expr)
+    origin = _origin(session)
+    watch.resolve()
+    return watch, origin
+
+
 def _origin(session: Session) -> str | None:
     """The moment to come back to; None for the process that is being recorded. What was changed by hand is undone."""
     status = session.status()
@@ -175,10 +181,7 @@ class Change:
 
 def history(session: Session, expr: str) -> Iterator[Change]:
     """Every change of EXPR before here, newest first. Behind it GDB stands where it stood."""
-    session.reopen()
-    watch = Watch(expr)
-    origin = _origin(session)
-    watch.resolve()
+    watch, origin = _watched(session, expr)
     if origin is None:
         _at_the_end(session, watch)
     try:

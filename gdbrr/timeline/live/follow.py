@@ -22,6 +22,7 @@ from gdbrr.launch import scratch
 from gdbrr.timeline.live.checkpoints import FollowingCheckpoints
 from gdbrr.timeline.model import Progress
 from gdbrr.timeline.timeline import DemoTimeline, Ground, Stop, start_replay
+from gdbrr.timeline.tracer import start_thread
 
 _LOOK = 0.5
 """Seconds between two looks at the log."""
@@ -47,7 +48,7 @@ class Following:
         self._looks = 0
         self._failed: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="gdbrr following", daemon=True)
-        self._thread.start()
+        start_thread(self._thread)
 
     # ---------------------------------------------------------------- the thread
     def _run(self) -> None:
