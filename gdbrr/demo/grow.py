@@ -57,7 +57,7 @@ class _Tail:
             return last.result in _BEHIND_MARKS
         if last.kind == lib.GR_OP_SYS_START:
             return last.flags == lib.GR_ACT_RECORD and last.nr - 1 in _waits()
-        return last.kind in (lib.GR_OP_EXIT, lib.GR_OP_COND_WAIT, lib.GR_OP_BARRIER_ARRIVE)
+        return last.kind in (lib.GR_OP_EXIT, lib.GR_OP_TURN, lib.GR_OP_COND_WAIT, lib.GR_OP_BARRIER_ARRIVE)
 
 
 @functools.cache

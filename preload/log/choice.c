@@ -78,14 +78,14 @@ static bool has_had_its_share(const struct gr_thread *self)
 // Serial: goes on though others want to?
 static bool keeps(const struct gr_thread *self, enum gr_step step)
 {
-	if (step == GR_STEP_YIELD || gr_turn.urgent)
+	if (step >= GR_STEP_YIELD || gr_turn.urgent)
 		return false;
 	return !has_had_its_share(self) || (step == GR_STEP_GIVES && done(self) < KEEP + HOLDS);
 }
 
 struct gr_thread *gr_choice_next(struct gr_thread *self, enum gr_step step)
 {
-	bool yields = step == GR_STEP_YIELD;
+	bool yields = step >= GR_STEP_YIELD;
 	enum gr_order order = gr_ctl->knob[GR_KNOB_order];
 	self->seat.streak++;
 	if (order == GR_ORDER_PCT) {

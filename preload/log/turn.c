@@ -1,6 +1,6 @@
 // The turn; see turn.h.
 // Runs in: application threads while recording.
-// May call: core, raw system calls.
+// May call: core, log, raw system calls.
 // Owns: the lists of those who want the turn and of those who wait.
 #include "turn.h"
 
@@ -12,6 +12,7 @@
 #include "../core/raw.h"
 #include "choice.h"
 #include "edge.h"
+#include "log.h"
 #include "together.h"
 
 #define LONG 100000000      // nanoseconds of processor time until a thread that comes to fewer operations than that gives way
@@ -280,6 +281,30 @@ void gr_turn_in_vain(struct gr_thread *self)
 		gr_choice_in_vain();
 }
 
+// The thread that comes next in place of this one, which has the turn; NULL: it goes on itself.
+static struct gr_thread *next(struct gr_thread *self, enum gr_step step)
+{
+	gr_turn.steps++;
+	gr_turn.operations++;
+	self->seat.asked = GR_ASK_NOTHING;
+	struct gr_thread *t = gr_choice_next(self, step);
+	if (t != self)
+		return t;
+	self->turn = gr_choice_is_due(self); // it holds a lock
+	return NULL;
+}
+
+// INVARIANT(arrival-is-known). Outside of the lock: the log may be full, and closes the turns then. Nobody but the owner takes
+// somebody out of those who want the turn, unless he is overtaken meanwhile.
+static void arrive(struct gr_thread *self, enum gr_step step)
+{
+	struct gr_event ev = {.kind = GR_OP_TURN};
+	leave();
+	if (step != GR_STEP_STOP)
+		gr_log(self, &ev);
+	enter(self);
+}
+
 void gr_turn_step(struct gr_thread *self, enum gr_step step)
 {
 	bool stays = self->seat.stays && has_turn(self);
@@ -288,23 +313,20 @@ void gr_turn_step(struct gr_thread *self, enum gr_step step)
 	self->seat.lost = 0;
 	if (stays)
 		return;
+	struct gr_thread *t = NULL;
 	enter(self);
-	if (gr_turn.owner == self->block + 1) {
-		gr_turn.steps++;
-		gr_turn.operations++;
-		self->seat.asked = GR_ASK_NOTHING;
-		struct gr_thread *t = gr_choice_next(self, step);
-		if (t == self) {
-			self->turn = gr_choice_is_due(self); // it holds a lock
-			leave();
-			if (gr_together_where)
-				gr_together_run(self, false);
-			return;
-		}
+	if (has_turn(self) && !(t = next(self, step))) {
+		leave();
+		if (gr_together_where)
+			gr_together_run(self, false);
+		return;
+	}
+	arrive(self, step);
+	if (gr_turn_on) {
+		bool mine = has_turn(self);
 		want(self);
-		hand_to(t);
-	} else {
-		want(self); // it was overtaken
+		if (mine)
+			hand_to(t);
 	}
 	leave();
 	await_turn(self);

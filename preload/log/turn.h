@@ -9,6 +9,9 @@
 // library: it goes on without an event and keeps the turn at its next operation, because on replay it goes on right in front
 // of that. Handlers of signals begin at operations, with the turn of those.
 //
+// INVARIANT(arrival-is-known): a thread that hands the turn over in front of an operation says so in an event of its own. It may
+// never have the turn again; without that event nobody would know that what it did up to there is done.
+//
 // INVARIANT(choice-is-the-seed's): who comes next depends on the seed and on what the threads did, not on when the kernel
 // woke whom: whoever has the turn says who else can go on, and that one may be chosen before it is awake. When a signal
 // comes is the kernel's choice.
@@ -35,6 +38,7 @@ enum gr_step {
 	GR_STEP_GIVES, // one that gives a lock back: as long as it is held, others may have to wait for it
 	GR_STEP_CALL,  // a system call
 	GR_STEP_YIELD, // the thread wants others to run
+	GR_STEP_STOP,  // the same, and where it stands is in the log already
 };
 void gr_turn_step(struct gr_thread *self, enum gr_step step);
 

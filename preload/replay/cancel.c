@@ -176,7 +176,7 @@ static void give_way(struct gr_thread *self)
 	struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = GR_CANCEL_GIVES, .object = self->tested}, on = {.kind = GR_OP_RESUME};
 	if (gr_mode == GR_MODE_RECORD && gr_turn_asked(self)) {
 		gr_log(self, &ev);
-		gr_turn_step(self, GR_STEP_YIELD);
+		gr_turn_step(self, GR_STEP_STOP);
 		self->pub.op = GR_OP_RESUME;
 		gr_log(self, &on);
 	} else if (gr_mode != GR_MODE_RECORD && acts_on_replay(self, GR_CANCEL_GIVES)) {

@@ -335,6 +335,19 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 		gr_gate_desync(self, ret, op, nr, object, "another object");
 }
 
+// INVARIANT(arrival-is-known): where no more of this thread was recorded it stays here, until there is more.
+void gr_gate_step(struct gr_thread *self, enum gr_step step)
+{
+	struct gr_event ev;
+	if (gr_mode == GR_MODE_RECORD) {
+		gr_turn_step(self, step);
+		return;
+	}
+	gr_gate_next(self, GR_OP_TURN, 0, 0, &ev);
+	if (!self->left)
+		await_turn(self, TAKE);
+}
+
 bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret)
 {
 	uint64_t stamp = self->stamp;

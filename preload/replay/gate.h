@@ -7,8 +7,10 @@
 #include <stdbool.h>
 
 #include "../core/ops.h"
+#include "../core/page.h"
 #include "../core/thread.h"
 #include "../log/codec.h"
+#include "../log/turn.h"
 
 struct gr_replay {
 	uint64_t run;      // row of the order under way
@@ -41,6 +43,14 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object);
 void gr_gate_turn(struct gr_thread *self);
 // Called in front of gr_gate_next, unless it is for a signal: handlers that ran in the middle of the operation run now.
 extern void (*gr_gate_on_signal)(struct gr_thread *self);
+
+// The place in front of an operation where the turn is handed over, in a recording in turns and where one was replayed.
+void gr_gate_step(struct gr_thread *self, enum gr_step step);
+static inline bool gr_gate_steps(const struct gr_thread *self)
+{
+	// The first byte of an event is its kind.
+	return gr_turn_on || (gr_mode == GR_MODE_REPLAY && !self->run_left && self->left && *self->pos == GR_OP_TURN);
+}
 
 // The event after that, without taking it. False if the stream ends.
 bool gr_gate_peek(struct gr_thread *self, struct gr_event *ret);

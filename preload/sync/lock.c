@@ -130,8 +130,8 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 	} else {
 		gr_signal_check(self, frame);
 		show(self, site, frame);
-		if (gr_turn_on)
-			gr_turn_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
+		if (gr_gate_steps(self))
+			gr_gate_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
 		if (gr_mode == GR_MODE_RECORD)
 			record(self, site, frame, word);
 		else

@@ -249,10 +249,10 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 		missing(self, which);
 	if (gr_self && !self->nest && gr_mode != GR_MODE_OFF)
 		know(self, which, frame->rdi);
-	if (gr_turn_on && gr_self && !self->nest && has_event(which)) {
+	if (gr_self && gr_gate_steps(self) && !self->nest && has_event(which)) {
 		gr_show_call(self, frame);
 		self->pub.state = GR_T_ENGINE;
-		gr_turn_step(self, step_of(which));
+		gr_gate_step(self, step_of(which));
 		if (gr_closed) // meanwhile
 			self->pub.state = GR_T_RUNNING;
 	}

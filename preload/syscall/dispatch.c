@@ -455,11 +455,12 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	}
 	gr_signal_check(self, frame);
 	// Of futexes, only the program's own are operations. Behind the step there may be no log any more.
-	if (gr_turn_on && call.nr != SYS_futex) {
+	if (call.nr != SYS_futex && gr_gate_steps(self)) {
 		gr_show_syscall(self, frame);
 		self->pub.state = GR_T_ENGINE;
-		gr_turn_step(self, call.nr == SYS_sched_yield ? GR_STEP_YIELD : GR_STEP_CALL);
-		gr_call_cores(&call);
+		gr_gate_step(self, call.nr == SYS_sched_yield ? GR_STEP_YIELD : GR_STEP_CALL);
+		if (gr_mode == GR_MODE_RECORD)
+			gr_call_cores(&call);
 	}
 	caught(&call, GR_DEBUG_CALL);
 	if (call.nr == SYS_rt_sigreturn)

@@ -126,8 +126,8 @@ void gr_futex(struct gr_call *call)
 				 "futex operation %u, called directly: the kernel itself would change the word",
 				 call->arg[1] & FUTEX_CMD_MASK, 0);
 	}
-	if (gr_turn_on && !own_lock)
-		gr_turn_step(call->self, GR_STEP_CALL);
+	if (!own_lock && gr_gate_steps(call->self))
+		gr_gate_step(call->self, GR_STEP_CALL);
 	if (own_lock) {
 		internal(call, waits);
 	} else if (waits) {

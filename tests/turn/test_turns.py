@@ -15,8 +15,9 @@ import pytest
 from gdbrr.abi import lib
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC
-from harness import programs
+from harness import ROOT, programs
 from harness.run import Result, gdbrr, run
+from replay.alter import alter
 
 ORDERS = ("serial", "random", "pct")
 RECORDINGS, REPLAYS = 20, 3
@@ -77,6 +78,45 @@ def test_what_follows_a_gift_stands_where_it_stood(order: str, tmp_path: Path) -
     demo = tmp_path / "x.demo"
     for _ in range(3):
         first = record("turn_behind", demo, order).expect(0)
+        assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+def threads_that_arrived(demo: Path) -> int:
+    """Threads whose newest event is that it is another one's turn."""
+    with Demo.open(demo) as source:
+        last = {event.thread: event.kind for event in source.events()}
+    return sum(kind == lib.GR_OP_TURN for kind in last.values())
+
+
+@pytest.mark.parametrize("order", ["random", "pct"])
+def test_what_is_done_in_front_of_an_operation_that_never_comes(order: str, tmp_path: Path) -> None:
+    """INVARIANT(arrival-is-known): of a thread that never has the turn again."""
+    arrived = 0
+    for seed in range(1, RECORDINGS + 1):
+        demo = tmp_path / f"{seed}.demo"
+        first = record("turn_arrived", demo, order, options=("--seed", str(seed))).expect(0)
+        arrived += threads_that_arrived(demo)
+        assert gdbrr("replay", demo).expect(0).out == first.out
+    assert arrived > RECORDINGS
+
+
+def test_control_without_its_arrival_it_is_not_done(tmp_path: Path) -> None:
+    for seed in range(1, RECORDINGS + 1):
+        demo = tmp_path / f"{seed}.demo"
+        first = record("turn_arrived", demo, "pct", options=("--seed", str(seed))).expect(0)
+        changed = alter(demo, tmp_path / "altered.demo", lambda ops: [op for op in ops if op.kind != lib.GR_OP_TURN])
+        if gdbrr("replay", changed).out != first.out:
+            return
+        changed.unlink()
+    pytest.fail("every replay printed what the recording did")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_runtime_with_atomics_of_its_own(order: str, tmp_path: Path) -> None:
+    program = programs.build("tasks", ("-O2", "-fopenmp"), ROOT / "tests" / "apps" / "programs")
+    for seed in range(1, RECORDINGS + 1):
+        demo = tmp_path / f"{seed}.demo"
+        first = gdbrr("record", "--order", order, "--seed", str(seed), "-o", demo, "--", program).expect(0)
         assert gdbrr("replay", demo).expect(0).out == first.out
 
 

@@ -40,7 +40,7 @@ static void give_way(struct gr_thread *self, struct gr_context *at, const struct
 	struct gr_event on = {.kind = GR_OP_RESUME, .object = at->greg[REG_RIP]};
 	show(self, at);
 	gr_log(self, &stop);
-	gr_turn_step(self, GR_STEP_YIELD);
+	gr_turn_step(self, GR_STEP_STOP);
 	self->seat.again = how == GR_PREEMPT_LOOP;
 	self->pub.op = GR_OP_RESUME;
 	gr_log(self, &on);

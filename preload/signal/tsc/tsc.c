@@ -135,8 +135,8 @@ static struct reading operation(struct gr_thread *self, struct gr_context *at, i
 	self->pub.op = GR_OP_TSC;
 	self->pub.ret_pc = at->greg[REG_RIP] + length;
 	self->pub.state = GR_T_ENGINE;
-	if (gr_turn_on)
-		gr_turn_step(self, GR_STEP_CALL);
+	if (gr_gate_steps(self))
+		gr_gate_step(self, GR_STEP_CALL);
 	if (!gr_signal_none(self)) {
 		gr_signal_before_fault(self, at);
 		if (gr_mode == GR_MODE_RECORD)
