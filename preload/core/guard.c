@@ -9,6 +9,8 @@
 
 void *gr_real[GR_WRAP_COUNT] __attribute__((visibility("hidden")));
 int (*gr_real_getattr)(pthread_t, pthread_attr_t *);
+void (*gr_real_exit)(void *), (*gr_real_exit_c11)(int);
+int (*gr_real_backtrace)(void **, int);
 __attribute__((visibility("hidden"))) void *gr_real_dlopen;
 
 // What is not there stays NULL: a program that calls it could not have been linked.
@@ -21,6 +23,9 @@ bool gr_real_init(void)
 #undef WRAP
 	gr_real_dlopen = dlvsym(RTLD_NEXT, "dlopen", "GLIBC_2.34");
 	gr_real_getattr = (int (*)(pthread_t, pthread_attr_t *))dlvsym(RTLD_NEXT, "pthread_getattr_np", "GLIBC_2.32");
+	gr_real_exit = (void (*)(void *))dlvsym(RTLD_NEXT, "pthread_exit", "GLIBC_2.2.5");
+	gr_real_exit_c11 = (void (*)(int))dlvsym(RTLD_NEXT, "thrd_exit", "GLIBC_2.34");
+	gr_real_backtrace = (int (*)(void **, int))dlvsym(RTLD_NEXT, "backtrace", "GLIBC_2.2.5");
 	return gr_real[GR_WRAP_pthread_create];
 }
 

@@ -1,7 +1,7 @@
 // The verbs of an operation: how engine code enters one, runs real library code inside it, and leaves it.
 // Runs in: application threads.
 // May call: core.
-// Owns: gr_real, the library's own functions behind the exported wrappers; gr_real_getattr.
+// Owns: gr_real, the library's own functions behind the exported wrappers and of those that are no operations.
 #pragma once
 
 #include <pthread.h>
@@ -18,6 +18,8 @@ enum gr_wrap {
 
 extern void *gr_real[GR_WRAP_COUNT];
 extern int (*gr_real_getattr)(pthread_t, pthread_attr_t *);
+extern void (*gr_real_exit)(void *), (*gr_real_exit_c11)(int);
+extern int (*gr_real_backtrace)(void **, int);
 extern const uint64_t gr_wrap_entries[GR_WRAP_COUNT] __attribute__((visibility("hidden"))); // entry.S: the exported wrappers
 
 // Runs the library's function inside an operation: what it asks of the kernel is no operation of its own.

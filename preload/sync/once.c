@@ -1,8 +1,8 @@
-// What happens once: pthread_once, call_once, and static variables of C++. The engine keeps the protocol itself, in the
-// library's words, because the function must run on the program's stack, outside of any operation.
+// What happens once: pthread_once, call_once, static variables of C++, and the C library's unwinder. The engine keeps the
+// protocol itself, in the library's words, because the function must run on the program's stack, outside of any operation.
 // Runs in: application threads, on the engine's stack; the function between gr_wrap_pthread_once and gr_once_finish.
 // May call: core, log, replay.
-// Owns: the words of once controls and of guards, in recording and replay alike.
+// Owns: the words of once controls and of guards, in recording and replay alike; the exported functions that need the unwinder.
 #include "once.h"
 
 #include <linux/futex.h>
@@ -22,6 +22,14 @@ static bool is_done(const uint32_t *word, const struct words *w)
 {
 	uint32_t now = __atomic_load_n(word, __ATOMIC_ACQUIRE);
 	return w->done == 1 ? now & 1 : now == w->done;
+}
+
+static uint32_t unwinder;
+
+// What a demo calls it. The engine's own may lie elsewhere in another build.
+static uint64_t name_of(const uint32_t *word)
+{
+	return word == &unwinder ? (uint64_t)gr_real_exit : (uint64_t)word;
 }
 
 static void set(uint32_t *word, uint32_t value)
@@ -46,7 +54,7 @@ static bool claim(struct gr_thread *self, uint32_t *word, const struct words *w)
 		if (now != w->busy)
 			continue;
 		if (self && gr_mode == GR_MODE_RECORD && !told)
-			gr_op_block(self, GR_OP_ONCE, (uint64_t)word);
+			gr_op_block(self, GR_OP_ONCE, name_of(word));
 		told = true;
 		if (gr_turn_on && gr_turn_wait(gr_self, (uint64_t)word, GR_WAIT_RETRY, (struct gr_limit){NULL, 0}, ~0u) != GR_WOKEN_CLOSED)
 			continue;
@@ -59,17 +67,18 @@ static bool claim(struct gr_thread *self, uint32_t *word, const struct words *w)
 static bool claim_again(struct gr_thread *self, uint32_t *word, const struct words *w)
 {
 	bool ours = false;
-	if (gr_gate_ahead(self, GR_OP_ONCE, (uint64_t)word)) {
-		ours = gr_op_result(self, GR_OP_ONCE, (uint64_t)word);
+	uint64_t name = name_of(word);
+	if (gr_gate_ahead(self, GR_OP_ONCE, name)) {
+		ours = gr_op_result(self, GR_OP_ONCE, name);
 	} else {
 		struct gr_event ev;
-		if (gr_gate_ahead(self, GR_OP_BLOCK, (uint64_t)word)) // it waited there until the recording ended
-			gr_gate_next(self, GR_OP_BLOCK, 0, (uint64_t)word, &ev);
+		if (gr_gate_ahead(self, GR_OP_BLOCK, name)) // it waited there until the recording ended
+			gr_gate_next(self, GR_OP_BLOCK, 0, name, &ev);
 		do
 			gr_gate_turn(self);
 		while (!self->left && !is_done(word, w));
 		if (!is_done(word, w))
-			gr_panic(self, GR_PANIC_DESYNC, "what happens once at 0x%x had happened in the recording", (uint64_t)word, 0);
+			gr_panic(self, GR_PANIC_DESYNC, "what happens once at 0x%x had happened in the recording", name, 0);
 	}
 	if (ours)
 		__atomic_store_n(word, w->busy, __ATOMIC_RELEASE);
@@ -82,7 +91,7 @@ static bool begin(struct gr_thread *self, uint32_t *word, const struct words *w)
 		return claim_again(self, word, w);
 	bool ours = claim(self, word, w);
 	if (gr_mode == GR_MODE_RECORD)
-		gr_op_log(self, GR_OP_ONCE, (uint64_t)word, ours);
+		gr_op_log(self, GR_OP_ONCE, name_of(word), ours);
 	return ours;
 }
 
@@ -90,9 +99,9 @@ static bool begin(struct gr_thread *self, uint32_t *word, const struct words *w)
 static void end(struct gr_thread *self, uint32_t *word, uint32_t value, enum gr_op op)
 {
 	if (gr_mode != GR_MODE_OFF)
-		gr_op(self, op, (uint64_t)word);
+		gr_op(self, op, name_of(word));
 	if (gr_mode == GR_MODE_RECORD && gr_cells)
-		gr_cell_mark(self, (uint64_t)word);
+		gr_cell_mark(self, name_of(word));
 	set(word, value);
 }
 
@@ -111,7 +120,7 @@ bool gr_quick_pthread_once(struct gr_thread *self, uint32_t *control)
 {
 	if (*asked(self, (uint64_t)control) != (uint64_t)control || !is_done(control, &once_words))
 		return false;
-	gr_cell_take(self, GR_OP_ONCE, (uint64_t)control, false);
+	gr_cell_take(self, GR_OP_ONCE, name_of(control), false);
 	return true;
 }
 
@@ -120,15 +129,16 @@ static bool is_counted(struct gr_thread *self, uint64_t control)
 {
 	if (!gr_cells || *asked(self, control) != control)
 		return false;
-	return gr_mode == GR_MODE_RECORD ? is_done((uint32_t *)control, &once_words) : !gr_gate_ahead(self, GR_OP_ONCE, control);
+	return gr_mode == GR_MODE_RECORD ? is_done((uint32_t *)control, &once_words) : !gr_gate_ahead(self, GR_OP_ONCE, name_of((uint32_t *)control));
 }
 
 static void ask_again(struct gr_thread *self, uint64_t control)
 {
+	uint64_t name = name_of((uint32_t *)control);
 	if (gr_mode == GR_MODE_RECORD)
-		gr_cell_take(self, GR_OP_ONCE, control, false);
-	else if (gr_op_result(self, GR_OP_ONCE, control) || !is_done((uint32_t *)control, &once_words))
-		gr_panic(self, GR_PANIC_DESYNC, "what happens once at 0x%x had happened in the recording", control, 0);
+		gr_cell_take(self, GR_OP_ONCE, name, false);
+	else if (gr_op_result(self, GR_OP_ONCE, name) || !is_done((uint32_t *)control, &once_words))
+		gr_panic(self, GR_PANIC_DESYNC, "what happens once at 0x%x had happened in the recording", name, 0);
 }
 
 long gr_wrap_pthread_once(struct gr_thread *self, struct gr_regs *frame)
@@ -167,6 +177,42 @@ long gr_once_unwind(struct gr_thread *self, struct gr_regs *frame)
 	(void)frame;
 	end(self, (uint32_t *)self->once.object[--self->once_depth], once_words.fresh, GR_OP_ONCE_ABORT);
 	return 0;
+}
+
+// ---------------------------------------------------------------- the unwinder
+// The C library loads it when a thread first needs it, and two that both do look at a word without a lock. So whoever comes to such
+// a function sees to it before, and there is an order. Runs on the program's stack.
+static void load_unwinder(void)
+{
+	gr_real_backtrace(NULL, 0);
+}
+
+static void need_unwinder(void)
+{
+	pthread_once((pthread_once_t *)&unwinder, load_unwinder);
+}
+
+// Not by their own names: a function that does not return is not left by a jump, and its frame is none of the program's.
+__attribute__((visibility("default"))) void gr_pthread_exit(void *value) __asm__("pthread_exit");
+__attribute__((visibility("default"))) void gr_thrd_exit(int value) __asm__("thrd_exit");
+__attribute__((visibility("default"))) int gr_backtrace(void **buffer, int size) __asm__("backtrace");
+
+void gr_pthread_exit(void *value)
+{
+	need_unwinder();
+	gr_real_exit(value);
+}
+
+void gr_thrd_exit(int value)
+{
+	need_unwinder();
+	gr_real_exit_c11(value);
+}
+
+int gr_backtrace(void **buffer, int size)
+{
+	need_unwinder();
+	return gr_real_backtrace(buffer, size);
 }
 
 // ---------------------------------------------------------------- guards of C++

@@ -77,6 +77,7 @@ def test_control_other_results_give_another_output(name: str, change: Change, tm
         ("sync_sem", dropped(lib.GR_OP_SEM_POST)),
         ("sync_once", dropped(lib.GR_OP_ONCE_DONE)),
         ("sync_once", flipped(lib.GR_OP_ONCE, {0: 1, 1: 0})),
+        ("sync_unwinder", flipped(lib.GR_OP_ONCE, {0: 1, 1: 0})),
         ("sync_detach", dropped(lib.GR_OP_DETACH)),
         ("sync_robust", flipped(lib.GR_OP_MUTEX_LOCK, {130: 0})),
         ("sync_cancel_wait", dropped(lib.GR_OP_CANCELED)),

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from gdbrr.abi import lib
+from gdbrr.demo.reader import Demo
 from harness.run import run
 
 from .conftest import build, names, record, replay
@@ -40,6 +42,16 @@ def test_replays_as_recorded(name: str, tmp_path: Path) -> None:
         first = record(program, demo, options=options).expect(0)
         for _ in range(REPLAYS):
             assert replay(demo).expect(0).out == first.out
+
+
+def test_who_comes_first_to_the_unwinder_is_known(tmp_path: Path) -> None:
+    """The C library looks whether it is loaded without a lock, so there is an operation in front of that."""
+    demo = tmp_path / "x.demo"
+    record(build("sync_unwinder"), demo).expect(0)
+    with Demo.open(demo) as source:
+        asked = [event for event in source.events() if event.kind == lib.GR_OP_ONCE]
+        first = next(event for event in asked if event.result == 1)
+    assert len({event.thread for event in asked if event.object == first.object}) == 6
 
 
 @pytest.mark.parametrize("how", ENDS)
