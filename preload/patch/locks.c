@@ -386,6 +386,18 @@ const struct gr_lock *gr_lock_at(uint64_t addr)
 	return i && locks[i - 1].addr == addr ? &locks[i - 1] : NULL;
 }
 
+bool gr_lock_waited(const struct gr_lock *lock)
+{
+	return is_slow(lock->addr);
+}
+
+// Such a function waits behind the attempt, and comes back to it.
+bool gr_lock_retries(uint64_t pc, uint64_t word)
+{
+	uint32_t i = sum && is_slow(pc) ? first_behind(pc) : 0;
+	return i && gr_lock_waited(&locks[i - 1]) && gr_lock_counts(&locks[i - 1], word);
+}
+
 uint64_t gr_lock_fault(uint64_t pc)
 {
 	for (uint32_t i = 0; i < count; i++)

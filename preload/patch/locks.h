@@ -56,6 +56,10 @@ const struct gr_lock *gr_lock_of_stub(uint64_t stub);
 uint64_t gr_lock_word(const struct gr_lock *lock, const struct gr_regs *regs);
 bool gr_lock_counts(const struct gr_lock *lock, uint64_t word);
 
+// Is it an attempt to take a lock that was not free? Is a futex at `pc`, on `word`, followed by one?
+bool gr_lock_waited(const struct gr_lock *lock);
+bool gr_lock_retries(uint64_t pc, uint64_t word);
+
 // Does it give the lock back, whoever waits?
 bool gr_lock_gives(const struct gr_lock *lock, const struct gr_regs *regs);
 

@@ -348,7 +348,7 @@ void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const
 		deliver(self, &at, GR_SIGNAL_BEHIND, during);
 }
 
-void gr_signal_behind_lock(struct gr_thread *self, const struct gr_regs *frame)
+static void at_lock(struct gr_thread *self, const struct gr_regs *frame, enum gr_signal_point point)
 {
 	if (gr_signal_none(self) || (gr_mode != GR_MODE_REPLAY && !is_ready(self)))
 		return;
@@ -356,9 +356,20 @@ void gr_signal_behind_lock(struct gr_thread *self, const struct gr_regs *frame)
 	at.greg[REG_RCX] = (long)frame->rcx;
 	at.greg[REG_R11] = (long)frame->r11;
 	if (gr_mode == GR_MODE_REPLAY)
-		deliver_again(self, &at, GR_SIGNAL_BEHIND, self->sigmask), gr_signal_seek(self);
+		deliver_again(self, &at, point, self->sigmask);
 	else
-		deliver(self, &at, GR_SIGNAL_BEHIND, self->sigmask);
+		deliver(self, &at, point, self->sigmask);
+}
+
+void gr_signal_before_lock(struct gr_thread *self, const struct gr_regs *frame)
+{
+	at_lock(self, frame, GR_SIGNAL_BEFORE);
+}
+
+void gr_signal_behind_lock(struct gr_thread *self, const struct gr_regs *frame)
+{
+	at_lock(self, frame, GR_SIGNAL_BEHIND);
+	gr_signal_seek(self);
 }
 
 void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame)

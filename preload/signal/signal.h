@@ -51,6 +51,9 @@ void gr_signal_before(struct gr_thread *self, const struct gr_regs *again);
 struct gr_context;
 void gr_signal_before_fault(struct gr_thread *self, const struct gr_context *at);
 
+// The same for an instruction, which leaves rcx and r11 as they are; behind one see below.
+void gr_signal_before_lock(struct gr_thread *self, const struct gr_regs *frame);
+
 // At the end of an operation: the frame is ready to be left by. `temporary`: the mask of the call that was interrupted,
 // if it brought one. Does not return when a handler runs.
 void gr_signal_behind(struct gr_thread *self, const struct gr_regs *frame, const uint64_t *temporary);

@@ -9,7 +9,8 @@
 // In order `parallel` what takes a free lock and what gives one back is counted (log/edge.h), what the word held goes into the
 // hash, and who asks in vain has an event, from which one sees who waits for whom.
 //
-// Waiting is no operation: who finds a word taken calls the kernel, comes back and asks again, and each time he asks is one.
+// Waiting is no operation: who finds a word taken calls the kernel, comes back and asks again, and each time he asks is one. In
+// front of that a signal's handler begins which came meanwhile, so it does not wait for whoever holds the lock.
 #include "../patch/locks.h"
 
 #include "../core/copy.h"
@@ -130,6 +131,8 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 	} else {
 		gr_signal_check(self, frame);
 		show(self, site, frame);
+		if (gr_lock_waited(site) && !gr_signal_none(self))
+			gr_signal_before_lock(self, frame);
 		if (gr_gate_steps(self))
 			gr_gate_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
 		if (gr_mode == GR_MODE_RECORD)

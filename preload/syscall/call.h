@@ -20,6 +20,7 @@ struct gr_call {
 	uint64_t arg[6];
 	long result;
 	uint64_t object;            // goes with the start: the index of a thread that is being made
+	bool aside;                 // no operation: a futex of the C library's own
 	bool soft;                  // replaying: an output whose contents differ, and nothing else
 	int64_t told;               // of an output: bytes that the recorded call was asked to write
 	int echo;                   // recording: a pipe with a copy of what it brings to the program's output; -1: none

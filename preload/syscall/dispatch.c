@@ -181,8 +181,7 @@ static void replay_native(struct gr_call *call)
 		char text[128];
 		gr_format(text, sizeof text, "a native call returned %d, while recording %d", real, ev.result);
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, text);
-	}
-	else if (ev.check && ev.check != GR_CHECK_GONE && ev.check != gr_call_contents(call))
+	} else if (ev.check && ev.check != GR_CHECK_GONE && ev.check != gr_call_contents(call))
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "other contents behind a native call");
 	gr_fd_update(call, ev.flags);
 }
@@ -417,7 +416,9 @@ static void leave(struct gr_call *call, bool canceled)
 	if (gr_digest_on())
 		gr_digest_leave(self, frame, true);
 	bool temporary = call->result == -EINTR && gr_signal_temporary(call->nr, call->arg, &mask);
-	if (!canceled && !gr_signal_none(self))
+	if (call->aside)
+		gr_signal_seek(self);
+	else if (!canceled && !gr_signal_none(self))
 		gr_signal_behind(self, frame, temporary ? &mask : NULL);
 	if (gr_mode == GR_MODE_REPLAY)
 		gr_gate_out(self, frame);

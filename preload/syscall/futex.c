@@ -18,6 +18,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../log/turn.h"
+#include "../patch/locks.h"
 #include "../replay/gate.h"
 #include "dispatch.h"
 
@@ -61,17 +62,22 @@ static bool is_own(uint64_t pc)
 // ---------------------------------------------------------------- futexes that are no operations
 // INVARIANT(free-at-my-turn): who held the library's lock in the recording gave it back before this thread's next
 // operation; so when that is the next tick, it is free here. Where it is not, the gate lends the turn to its holder.
+//
+// INVARIANT(handlers-at-operations): no handler begins here, since a demo cannot say so. A signal ends a wait for a lock, and its
+// handler begins in front of the next attempt to take it, which is an operation (sync/lock.c).
 static void internal(struct gr_call *call, bool waits)
 {
+	static const uint32_t none;
+	const uint32_t *held = gr_lock_retries(call->frame->rip, call->arg[0]) ? &call->self->held : &none;
+	call->aside = true;
 	if (gr_mode == GR_MODE_REPLAY && waits) {
 		gr_gate_turn(call->self);
 	} else if (gr_turn_on) {
-		static const uint32_t none;
-		call->result = gr_nested_in_turn(call->self, call->nr, call->arg, &none, &none);
+		call->result = gr_nested_in_turn(call->self, call->nr, call->arg, held, &none);
 		// On replay it goes on in front of its next tick, so nobody comes between the two here either.
 		call->self->seat.stays = waits && call->result == 0;
 	} else {
-		call->result = gr_call_kernel(call);
+		call->result = waits ? gr_wait_once(call->self, call->nr, call->arg, held, &none) : gr_call_kernel(call);
 	}
 	// Whether it was free meanwhile, or a signal came, is in no demo; and who waits looks at the word again in any case.
 	if (waits)

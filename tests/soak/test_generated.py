@@ -13,7 +13,7 @@ import pytest
 
 from harness import programs
 from harness.run import gdbrr, run
-from soak.generate import Writer, generate
+from soak.generate import generate
 
 ORDERS = ("parallel", "serial", "random", "pct")
 PROGRAMS, REPLAYS = int(os.environ.get("GDBRR_SOAK_PROGRAMS", "20")), 3
@@ -27,11 +27,10 @@ pytestmark = pytest.mark.limit(300)
 
 
 def build(seed: int, order: str, place: Path) -> Path:
-    """One in three without signals uses streams and random(), whose locks are inside of the C library. A signal that
-    comes while a thread waits for one of these is a limit (docs/limits.md)."""
+    """One in three uses streams and random(), whose locks are inside of the C library."""
     (place / f"generated_{seed}.c").write_text(generate(seed))
     flags = () if order == "parallel" else ("-DONE_BY_ONE",)
-    library = () if seed % 3 or Writer(seed).signals else ("-DLIBRARY",)
+    library = () if seed % 3 else ("-DLIBRARY",)
     return programs.build(f"generated_{seed}", (*flags, *library), place, place)
 
 

@@ -26,8 +26,12 @@ from replay.alter import alter
 
 from .conftest import build, record, replay
 
-PROGRAMS = ("libc_random", "libc_stream", "libc_output", "libc_directory", "libc_lists", "libc_loader", "libc_putc")
+PROGRAMS = (
+    *("libc_random", "libc_stream", "libc_output", "libc_directory", "libc_lists", "libc_loader", "libc_putc"),
+    "libc_signal",
+)
 RECORDINGS, REPLAYS = 3, 2
+BEFORE = 0
 
 pytestmark = pytest.mark.limit(300)
 
@@ -56,6 +60,31 @@ def test_single_characters_are_not_lost(tmp_path: Path) -> None:
     for number in range(3):
         out = record(build("libc_putc"), tmp_path / f"{number}.demo").expect(0).out
         assert out.startswith("20000 characters\n")
+
+
+@pytest.mark.parametrize("digest", [(), ("--digest=8",)], ids=["plain", "digest"])
+@pytest.mark.parametrize("order", ["parallel", "serial", "random", "pct"])
+def test_a_handler_begins_while_its_thread_waits_for_such_a_lock(
+    order: str, digest: tuple[str, ...], tmp_path: Path
+) -> None:
+    """The program comes to its end only so: who holds the lock waits for the handlers."""
+    demo = tmp_path / "x.demo"
+    first = record(build("libc_signal"), demo, options=("--order", order, *digest)).expect(0)
+    found = re.search(r"^(\d+) handlers in a wait", first.out, re.MULTILINE)
+    assert found and int(found[1]) > 20
+    for _ in range(REPLAYS):
+        assert replay(demo).expect(0).out == first.out
+
+
+def test_control_without_these_handlers_a_replay_is_desynchronised(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    record(build("libc_signal"), demo).expect(0)
+    altered = alter(
+        demo,
+        tmp_path / "altered.demo",
+        lambda ops: [op for op in ops if op.kind != lib.GR_OP_SIGNAL or op.flags != BEFORE],
+    )
+    assert "desynchronised at tick" in replay(altered).expect(EXIT_DESYNC).err
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
