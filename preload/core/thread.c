@@ -16,6 +16,7 @@
 __thread struct gr_thread *gr_self;
 __thread struct gr_thread *gr_left;
 
+uint32_t gr_thread_ending;
 static uint32_t blocks;
 
 void gr_thread_leave(void)

@@ -52,6 +52,11 @@ struct gr_seat {
 	int64_t priority;
 };
 
+// INVARIANT(one-frees): who was detached before his end frees what the library keeps for him himself, at his end; else whoever joins
+// or detaches him does. For the library his end is a moment without an operation, so it does not learn that he was detached until
+// the engine says so, behind that. Which of DETACH and EXIT came first is said under the latch, while recording.
+enum gr_detached { GR_JOINABLE, GR_DETACHED, GR_BORN_DETACHED }; // of the last one the library knows
+
 struct gr_thread {
 	struct gr_thread_pub pub;
 #define FIELD(type, name, doc) type name;
@@ -84,6 +89,8 @@ extern __thread struct gr_thread *gr_left __attribute__((tls_model("initial-exec
 
 // Reserves the table of blocks. 0, or the kernel's error: -EEXIST where the address range is taken.
 long gr_threads_init(void);
+
+extern uint32_t gr_thread_ending; // the latch
 
 // Takes a free block for thread `index`; NULL when GR_LIVE_THREADS exist at once.
 struct gr_thread *gr_thread_alloc(uint32_t index);

@@ -39,13 +39,11 @@ static long choose_stack(struct gr_thread *self, pthread_attr_t *attr)
 {
 	struct gr_event ev = {.kind = GR_OP_CREATE};
 	size_t size, guard;
-	int detached;
+	bool detached = !self->making_joinable;
 	pthread_attr_getstacksize(attr, &size);
 	pthread_attr_getguardsize(attr, &guard);
-	pthread_attr_getdetachstate(attr, &detached);
 	size = whole_pages(size);
 	guard = whole_pages(guard);
-	detached = detached == PTHREAD_CREATE_DETACHED;
 	if (gr_mode == GR_MODE_RECORD) {
 		ev.object = gr_stack_take(0, size, guard, detached);
 		ev.result = ev.object ? 0 : EAGAIN;
@@ -98,6 +96,7 @@ static void default_attr(struct gr_thread *self, pthread_attr_t *attr)
 static long create(struct gr_thread *self, struct gr_regs *frame, const pthread_attr_t *given)
 {
 	pthread_attr_t *attr = (pthread_attr_t *)&self->attr;
+	int detached;
 	long ret = 0;
 	if (!gr_ctl->knob[GR_KNOB_order]) // else one thread at a time makes its first calls, in the order of operations
 		gr_bind_all(self);
@@ -107,6 +106,8 @@ static long create(struct gr_thread *self, struct gr_regs *frame, const pthread_
 		*attr = *given;
 	else
 		default_attr(self, attr);
+	pthread_attr_getdetachstate(attr, &detached);
+	self->making_joinable = detached == PTHREAD_CREATE_JOINABLE;
 	if (brings_stack(attr))
 		gr_op(self, GR_OP_CREATE, 0);
 	else
@@ -129,6 +130,7 @@ long gr_create_finish(struct gr_thread *self, struct gr_regs *frame)
 	if (self->making) // it was refused before it came to the door
 		gr_stack_back(self->making);
 	self->making = 0;
+	self->making_joinable = false; // threads that the library makes for itself are not
 	if (gr_mode == GR_MODE_RECORD)
 		make_done(self);
 	return self->making_c11 ? gr_op_c11(ret) : ret;
@@ -150,8 +152,14 @@ long gr_wrap_thrd_create(struct gr_thread *self, struct gr_regs *frame)
 	return ret ? gr_op_c11(ret) : 0;
 }
 
-// For the library the engine's stacks are the program's own, without a guard. No operation: nobody but the thread itself changes
-// what is asked for. Runs on the program's stack.
+static bool is_detached(uint64_t descriptor)
+{
+	const struct gr_thread *t = gr_thread_by_descriptor(descriptor);
+	return t && t->detached;
+}
+
+// For the library the engine's stacks are the program's own, without a guard, and it learns late who is detached. No operation:
+// nobody but the thread itself changes what is asked for. Runs on the program's stack.
 __attribute__((visibility("default"))) int pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
 {
 	void *low;
@@ -160,6 +168,8 @@ __attribute__((visibility("default"))) int pthread_getattr_np(pthread_t thread, 
 	uint64_t guard = ret || pthread_attr_getstack(attr, &low, &size) ? 0 : gr_stack_guard((uint64_t)low);
 	if (guard)
 		pthread_attr_setguardsize(attr, guard);
+	if (!ret && is_detached(thread))
+		pthread_attr_setdetachstate(attr, PTHREAD_CREATE_DETACHED);
 	return ret;
 }
 
@@ -185,7 +195,9 @@ static long joined(struct gr_thread *self, struct gr_regs *frame, void **result,
 		} \
 		if (gr_mode == GR_MODE_RECORD) { \
 			join_ret = GR_REAL(self, pthread_tryjoin_np, (frame)->rdi, result); \
-			if (join_ret == EBUSY) { \
+			if (join_ret == EBUSY && is_detached((frame)->rdi)) { \
+				join_ret = EINVAL; \
+			} else if (join_ret == EBUSY) { \
 				gr_op_block(self, GR_OP_JOIN, (frame)->rdi); \
 				(self)->point++; \
 				join_ret = GR_REAL(self, name, (frame)->rdi, result, ##__VA_ARGS__); \
@@ -234,8 +246,18 @@ long gr_wrap_thrd_join(struct gr_thread *self, struct gr_regs *frame)
 // ---------------------------------------------------------------- detaching
 long gr_wrap_pthread_detach(struct gr_thread *self, struct gr_regs *frame)
 {
+	if (gr_mode == GR_MODE_RECORD)
+		gr_latch(&gr_thread_ending);
 	gr_op(self, GR_OP_DETACH, frame->rdi);
-	long ret = gr_op_outcome(self, frame->rdi, GR_REAL(self, pthread_detach, frame->rdi));
+	struct gr_thread *t = gr_thread_by_descriptor(frame->rdi);
+	bool joinable = t && t->detached == GR_JOINABLE;
+	if (joinable)
+		t->detached = GR_DETACHED;
+	if (gr_mode == GR_MODE_RECORD)
+		gr_unlatch(&gr_thread_ending);
+	if (t && !joinable)
+		return EINVAL;
+	long ret = t ? 0 : gr_op_outcome(self, frame->rdi, GR_REAL(self, pthread_detach, frame->rdi));
 	if (!ret)
 		gr_stack_detached(frame->rdi);
 	return ret;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "../core/copy.h"
+#include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/ops.h"
 #include "../core/page.h"
@@ -85,6 +86,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	child->tsc = call->self->tsc;
 	child->together = call->self->together; // it inherits the cores
 	child->stack -= GR_LEVEL;
+	child->detached = call->self->making_joinable ? GR_JOINABLE : GR_BORN_DETACHED;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 	child->pub.parent = call->self->pub.index;
 	child->pub.shown = *frame;
@@ -194,6 +196,25 @@ void gr_thread_born(struct gr_thread *self)
 	self->pub.state = GR_T_RUNNING;
 }
 
+// INVARIANT(one-frees): the library takes it for joinable up to here. Recording, the latch is held from here on where it was not
+// detached: who detaches it from then on does so behind its end.
+static bool was_detached(struct gr_thread *self)
+{
+	struct gr_event ev = {.kind = GR_OP_DETACH, .object = self->fs_base};
+	if (gr_mode == GR_MODE_RECORD) {
+		gr_latch(&gr_thread_ending);
+		if (self->detached != GR_DETACHED)
+			return false;
+		gr_log(self, &ev);
+		gr_unlatch(&gr_thread_ending);
+		return true;
+	}
+	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_DETACH)
+		return false;
+	gr_gate_next(self, GR_OP_DETACH, 0, self->fs_base, &ev);
+	return true;
+}
+
 void gr_exit(struct gr_call *call)
 {
 	struct gr_thread *self = call->self;
@@ -219,10 +240,15 @@ void gr_exit(struct gr_call *call)
 	if (self->pub.index == 0)
 		gr_mask_main_left(call->frame->rsp);
 	gr_signal_exit(self);
+	bool detached = was_detached(self);
+	if (detached)
+		GR_REAL(self, pthread_detach, self->fs_base);
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
 		gr_heap_give(self->heap);
 		__atomic_store_n(&self->pub.state, GR_T_EXITED, __ATOMIC_RELEASE);
+		if (!detached)
+			gr_unlatch(&gr_thread_ending);
 		if (gr_turn_on)
 			gr_turn_leave(self);
 	} else {

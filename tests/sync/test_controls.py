@@ -37,6 +37,19 @@ def dropped(*kinds: int) -> Change:
     return lambda ops: [op for op in ops if op.kind not in kinds]
 
 
+def freed_by_nobody(ops: list[Op]) -> list[Op]:
+    """Threads that were detached before their end do not know of it."""
+    newest: dict[int, Op] = {}
+    gone = []
+    for op in ops:
+        before = newest.get(op.thread)
+        if op.kind == lib.GR_OP_EXIT and before and before.kind == lib.GR_OP_DETACH:
+            gone.append(id(before))
+        newest[op.thread] = op
+    assert gone
+    return [op for op in ops if id(op) not in gone]
+
+
 def moved_stack(ops: list[Op]) -> list[Op]:
     """The newest stack lies elsewhere."""
     op = [op for op in ops if op.kind == lib.GR_OP_CREATE and op.object][-1]
@@ -60,6 +73,7 @@ EBUSY, ETIMEDOUT, EAGAIN = 16, 110, 11
         ("sync_cond_limit", flipped(lib.GR_OP_COND_WOKEN, {ETIMEDOUT: 0, 0: ETIMEDOUT})),
         ("sync_sem_limit", flipped(lib.GR_OP_SEM_WAIT, {ETIMEDOUT: 0})),
         ("sync_attributes", moved_stack),
+        ("sync_detach_ends", freed_by_nobody),
     ],
 )
 def test_control_other_results_give_another_output(name: str, change: Change, tmp_path: Path) -> None:
