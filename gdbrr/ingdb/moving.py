@@ -12,12 +12,13 @@ from typing import Any
 
 from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
+from gdbrr.ingdb.locals import WATCHPOINTS, Locals, is_local
 from gdbrr.ingdb.lvalues import names
 
 _CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
-_WATCHPOINTS = (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT)
 _BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
 _TYPE_WORDS = {"unsigned", "signed", "struct", "union", "enum", "const", "volatile"}
+_locals = Locals()
 
 
 def proceed() -> str:
@@ -27,8 +28,10 @@ def proceed() -> str:
 def resume() -> str:
     """GDB's own reverse-continue, for a move. `catch signal` would take its stop, which is without a signal, for one of
     signal 0; and a watchpoint that GDB steps for makes steps of it."""
-    with _off(*_CATCHPOINTS, *_WATCHPOINTS):
-        return _until_stop(_backwards())
+    with _off(*_CATCHPOINTS, *WATCHPOINTS) as asleep:
+        signal = _until_stop(_backwards())
+    _tell(asleep)
+    return signal
 
 
 def _backwards() -> str:
@@ -39,17 +42,19 @@ def stay(shown: bool) -> str:
     """A stop where one is, which the server answers without a move. SHOWN: on the command line as well."""
     if shown:
         return resume()
-    with _off(*_BREAKPOINTS):
+    with _off(*_BREAKPOINTS) as asleep:
         # What ends a step has no words of its own.
         reverse = str(gdb.parameter("exec-direction")) == "reverse"
-        return _until_stop(_unsaid("stepi" if reverse else "reverse-stepi"), to_string=True)
+        signal = _until_stop(_unsaid("stepi" if reverse else "reverse-stepi"), to_string=True)
+    _tell(asleep)
+    return signal
 
 
 @contextlib.contextmanager
 def silence() -> Iterator[int]:
     """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words."""
     address = compat.pc()
-    with _off(*_BREAKPOINTS):
+    with _off(*_BREAKPOINTS, *WATCHPOINTS):
         watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
         watch.silent = True
         try:
@@ -61,18 +66,17 @@ def silence() -> Iterator[int]:
 def _may_go_off(point: Any) -> bool:
     """INVARIANT(old-is-here): GDB keeps what a watched place held where it stopped last, and takes a change to that for
     none. It asks anew for one that is enabled; but one of a local variable it deletes then, out of its frame."""
-    if point.type not in _WATCHPOINTS or point.expression.startswith("-location "):
+    if point.type not in WATCHPOINTS or point.expression.startswith("-location "):
         return True
+    if _locals.has(point):
+        return False
     return "$" not in point.expression and all(map(_is_everywhere, names(point.expression)))
 
 
 def _is_everywhere(name: str) -> bool:
     """Whether NAME is a variable or type of the program, and none of a frame's."""
-    try:
-        if gdb.lookup_symbol(name)[0] is not None and gdb.lookup_symbol(name)[0].needs_frame:
-            return False
-    except gdb.error:  # no frame
-        pass
+    if is_local(name):
+        return False
     if gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name) or name in _TYPE_WORDS:
         return True
     try:
@@ -82,17 +86,25 @@ def _is_everywhere(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _off(*kinds: int) -> Iterator[None]:
-    """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
+def _off(*kinds: int) -> Iterator[list[int]]:
+    """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands.
+    Yields, behind it, which of them have to be told to be asleep."""
     off = [each for each in gdb.breakpoints() if each.enabled and each.type in kinds and _may_go_off(each)]
-    try:
-        for each in off:
-            each.enabled = False
-        yield
-    finally:
-        for each in off:
-            if each.is_valid():
-                each.enabled = True
+    with _locals.asleep() as asleep:
+        try:
+            for each in off:
+                each.enabled = False
+            yield asleep
+        finally:
+            for each in off:
+                if each.is_valid():
+                    each.enabled = True
+
+
+def _tell(asleep: list[int]) -> None:
+    for number in asleep:
+        compat.write(f"Watchpoint {number} is disabled until its frame is there again.")
+    _locals.tell(asleep)
 
 
 def resume_quietly() -> str:

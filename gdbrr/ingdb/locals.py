@@ -1,0 +1,156 @@
+"""Watchpoints on local variables while time moves: they sleep, and wake where their frame is.
+
+Runs in: GDB's Python. May call: gdb.
+Owns: which frame each of them is of, and which of them sleep.
+
+GDB 13.1 looks at a hardware watchpoint whenever it resumes (insert_breakpoints: update_watchpoint), disabled or not,
+and deletes it where its frame is not there; what the place holds it asks only when it has become enabled. So for a move
+one is made a watchpoint of the kind that GDB would step for, which it leaves alone while it is disabled. Enabled where
+its frame is, it becomes a hardware watchpoint again and knows what is there. One for reads can be of no other kind: it
+knows what is there, too, but out of its frame GDB deletes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gdbrr.ingdb.compat import gdb
+from gdbrr.ingdb.lvalues import names
+
+WATCHPOINTS = (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT)
+_HARDWARE = "can-use-hw-watchpoints"
+
+
+@dataclass
+class _Local:
+    point: Any
+    frame: Any
+    thread: Any
+    """Its ptid."""
+    sleeps: bool = False
+    told: bool = False
+    """The user knows that it sleeps."""
+
+    @property
+    def outlives(self) -> bool:
+        return self.sleeps and self.point.type == gdb.BP_WATCHPOINT
+
+    def is_here(self) -> bool:
+        """Just what GDB asks."""
+        thread = gdb.selected_thread()
+        try:
+            return thread is not None and thread.ptid == self.thread and bool(self.frame.is_valid())
+        except gdb.error:
+            return False
+
+
+class Locals:
+    def __init__(self) -> None:
+        self._known: dict[int, _Local] = {}
+        self._moving = False
+        gdb.events.breakpoint_created.connect(self._made)
+        gdb.events.breakpoint_deleted.connect(lambda point: self._known.pop(point.number, None))
+        gdb.events.stop.connect(self._stopped)
+
+    def has(self, point: Any) -> bool:
+        return point.number in self._known
+
+    def _made(self, point: Any) -> None:
+        if point.type not in WATCHPOINTS:
+            return
+        if point.expression.startswith("-location ") or not any(map(is_local, names(point.expression))):
+            return
+        self._known[point.number] = _Local(point, gdb.selected_frame(), gdb.selected_thread().ptid)
+
+    def _stopped(self, event: object) -> None:
+        """The program came to the frame by itself."""
+        if not self._moving:
+            self._wake([each for each in self._known.values() if each.sleeps and each.is_here()])
+
+    @contextlib.contextmanager
+    def asleep(self) -> Iterator[list[int]]:
+        """During a move all sleep. Yields, behind it, the numbers of those that did not wake, and of which that has
+        not been told."""
+        if self._moving:
+            yield []
+            return
+        still: list[int] = []
+        self._moving = True
+        try:
+            self._send_to_sleep([each for each in self._known.values() if each.point.enabled])
+            yield still
+        finally:
+            self._moving = False
+            asleep = [each for each in self._known.values() if each.sleeps]
+            with _selection():
+                for thread in {each.thread for each in asleep}:
+                    if _select(thread):
+                        self._wake([each for each in asleep if each.thread == thread and each.is_here()])
+            still += [each.point.number for each in asleep if each.outlives and not each.told]
+
+    def tell(self, numbers: Sequence[int]) -> None:
+        for number in numbers:
+            self._known[number].told = True
+
+    def _send_to_sleep(self, them: Sequence[_Local]) -> None:
+        with _selection():
+            for each in them:
+                if not _select(each.thread) or not each.is_here():
+                    continue  # GDB has its own way with one whose frame has ended
+                each.point.enabled = False
+                if each.point.type == gdb.BP_HARDWARE_WATCHPOINT:
+                    with _only_by_steps():
+                        each.point.enabled = True
+                    each.point.enabled = False
+                each.sleeps = True
+
+    def _wake(self, them: Sequence[_Local]) -> None:
+        for each in them:
+            each.sleeps = each.told = False
+            each.point.enabled = True
+
+
+def is_local(name: str) -> bool:
+    """Whether NAME is a variable of the selected frame."""
+    try:
+        symbol = gdb.lookup_symbol(name)[0]
+    except gdb.error:  # no frame
+        return False
+    return symbol is not None and bool(symbol.needs_frame)
+
+
+@contextlib.contextmanager
+def _only_by_steps() -> Iterator[None]:
+    before = gdb.parameter(_HARDWARE)
+    gdb.execute(f"set {_HARDWARE} 0", to_string=True)
+    try:
+        yield
+    finally:
+        gdb.execute(f"set {_HARDWARE} {before}", to_string=True)
+
+
+def _select(ptid: Any) -> bool:
+    if gdb.selected_thread() is not None and gdb.selected_thread().ptid == ptid:
+        return True
+    thread = next((each for each in gdb.selected_inferior().threads() if each.ptid == ptid), None)
+    if thread is None:
+        return False
+    thread.switch()
+    return True
+
+
+@contextlib.contextmanager
+def _selection() -> Iterator[None]:
+    """The user's thread and frame come back."""
+    thread = gdb.selected_thread()
+    frame = gdb.selected_frame() if thread is not None else None
+    try:
+        yield
+    finally:
+        if thread is not None and gdb.selected_thread() != thread and thread.is_valid():
+            thread.switch()
+            if frame is not None and frame.is_valid():
+                frame.select()
