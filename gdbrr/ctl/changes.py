@@ -31,7 +31,15 @@ _OWN = re.compile(rb"[\x40\x41\x81\xc0\xc1]")
 """The same of one that is exclusively mapped or in swap."""
 _ROWS = re.compile(re.escape(_SHARED_PAGE) + b"+")
 _SCAN = 0xC0606610  # PAGEMAP_SCAN, Linux 6.7: passes over page tables that are not there
-_PRESENT = 1 << 3
+_PRESENT, _SWAPPED, _ZERO = 1 << 3, 1 << 4, 1 << 5
+_NOW = bytes(1 if top == _SHARED_PAGE[0] else 2 * (top == 0) for top in range(256))
+_BEFORE = bytes(3 if top == 0 else 1 for top in range(256))
+"""By top byte of an entry: bit 0 where it is shared, bit 1 where nothing is there; a page for which both have a bit in
+common was not written to."""
+_UNLIKE = re.compile(b"\\0+")
+_LOOK = 64 << 20
+"""Bytes of memory that are looked at at once."""
+_HUGE = "/sys/kernel/mm/transparent_hugepage/enabled"
 _AT_ONCE = 512
 _WITHOUT_SCAN = 256 << 20
 """Of mappings longer than this nothing is known where the kernel cannot scan."""
@@ -100,25 +108,103 @@ def unwritten_pages(pid: int, slot: Slot) -> array[int] | None:
     return _without(found, moved)
 
 
-def written_pages(pid: int, slot: Slot, source: int, regions: Sequence[tuple[int, int]]) -> list[int]:
-    """The pages of REGIONS that a standing process, woken from the checkpoint SOURCE, may have written to since."""
-    wanted = [page for start, end in regions for page in range(start // _PAGE * _PAGE, end, _PAGE)]
+def written_pages(pid: int, slot: Slot, source: int, regions: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Which stretches of pages of REGIONS, as (start, end), a standing process, woken from the checkpoint SOURCE, may
+    have written to since. What it costs is a matter of the pages that are there, not of how many there could be."""
+    whole = [(start // _PAGE * _PAGE, -(-end // _PAGE) * _PAGE) for start, end in regions]
     if pages_are_merged():
-        return wanted
+        return whole
     moved = _moved(slot)
-    written = []
+    found: list[tuple[int, int]] = []
     with (
-        open(f"/proc/{pid}/pagemap", "rb", buffering=0) as pages,
+        open(f"/proc/{pid}/pagemap", "rb", buffering=0) as now,
         open(f"/proc/{source}/pagemap", "rb", buffering=0) as before,
-        open(f"/proc/{pid}/mem", "rb", buffering=0) as memory,
     ):
-        for page in wanted:
-            entry, old = (os.pread(file.fileno(), 8, page // _PAGE * 8) for file in (pages, before))
-            shared = entry[7:] == _SHARED_PAGE and any(os.pread(memory.fileno(), _PAGE, page))
-            never = not any(entry) and not any(old)
-            if not (shared or never) or any(start < page + _PAGE and page < end for start, end in moved):
-                written.append(page)
-    return written
+        for start, end in whole:
+            for first, last in _there(now.fileno(), before.fileno(), start, end):
+                found += _written(pid, now.fileno(), before.fileno(), first, last)
+            found += [(max(start, first), min(end, last)) for first, last in moved if first < end and start < last]
+    return _united(found)
+
+
+def _there(now: int, before: int, start: int, end: int) -> list[tuple[int, int]]:
+    """Where there are pages, in either of two processes; all where the kernel does not tell."""
+    rows = [_scan(pages, start, end, _PRESENT | _SWAPPED) for pages in (now, before)]
+    return [(start, end)] if None in rows else _united([row for found in rows for row in found or ()])
+
+
+def _united(rows: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    result: list[tuple[int, int]] = []
+    for start, end in sorted(rows):
+        if result and start <= result[-1][1]:
+            result[-1] = (result[-1][0], max(end, result[-1][1]))
+        else:
+            result.append((start, end))
+    return result
+
+
+def _written(pid: int, now: int, before: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Of pages in a row; NOW and BEFORE are the page maps.
+
+    INVARIANT(zeros-were-zeros): a shared page may be the kernel's own of zeros, which says nothing about what was there
+    in between; but where it was one before, too, or there was none, only a huge page can have been there.
+    """
+    for first in range(start, end, _LOOK):
+        last = min(first + _LOOK, end)
+        count, at = (last - first) // _PAGE, first // _PAGE * 8
+        tops = [os.pread(file, count * 8, at)[7::8] for file in (now, before)]
+        if len(tops[0]) < count or len(tops[1]) < count:
+            yield first, last
+            continue
+        one, other = (
+            int.from_bytes(top.translate(table), "big") for top, table in zip(tops, (_NOW, _BEFORE), strict=True)
+        )
+        alike = bytearray((one & other).to_bytes(count, "big"))
+        for place in _doubtful(pid, now, before, first, last, tops):
+            alike[place] = 0
+        for row in _UNLIKE.finditer(alike):
+            yield first + row.start() * _PAGE, first + row.end() * _PAGE
+
+
+def _doubtful(pid: int, now: int, before: int, start: int, end: int, tops: Sequence[bytes]) -> Iterator[int]:
+    """Which of the pages of zeros may have been something else in between, by their places."""
+    zeros = _scan(now, start, end, _ZERO)
+    if zeros is None:  # then it is one by its contents
+        shared = (row.start() for row in re.finditer(re.escape(_SHARED_PAGE), tops[0]))
+        yield from (place for place in shared if not _content(pid, start + place * _PAGE))
+    elif zeros:
+        huge = may_be_huge(pid)
+        were = set() if huge else _pages(_scan(before, start, end, _ZERO) or [])
+        places = ((page - start) // _PAGE for page in _pages(zeros) - were)
+        yield from (place for place in places if huge or tops[1][place])
+
+
+def _pages(rows: Sequence[tuple[int, int]]) -> set[int]:
+    return {page for start, end in rows for page in range(start, end, _PAGE)}
+
+
+def _content(pid: int, page: int) -> bytes:
+    """What is in a page, but for zeros at its ends."""
+    with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+        try:
+            return os.pread(memory.fileno(), _PAGE, page).strip(b"\0")
+        except OSError:
+            return b""
+
+
+def may_be_huge(pid: int) -> bool:
+    """Whether the kernel may put a huge page where there were small ones, and cut it up into pages of zeros again."""
+    try:
+        with open(_HUGE, encoding="ascii") as setting:
+            words = setting.read()
+        if "[never]" in words:
+            return False
+        with open(f"/proc/{pid}/smaps", encoding="utf-8", errors="surrogateescape") as maps:
+            return "[always]" in words or any(line.startswith("VmFlags") and " hg" in line for line in maps)
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
 
 
 def pages_are_merged() -> bool:
@@ -154,18 +240,26 @@ def _mappings(pid: int) -> Iterator[tuple[int, int]]:
 
 
 def _present(pages: int, start: int, end: int) -> Iterator[tuple[int, int]]:
+    found = _scan(pages, start, end, _PRESENT)
+    if found is None:
+        found = [(start, end)] if end - start <= _WITHOUT_SCAN else []
+    yield from found
+
+
+def _scan(pages: int, start: int, end: int, wanted: int) -> list[tuple[int, int]] | None:
+    """Where there are pages that are any of what is WANTED; None where the kernel cannot tell."""
     rows = ffi.new(f"uint64_t[{3 * _AT_ONCE}]")
+    address = int(ffi.cast("uintptr_t", rows))
+    found: list[tuple[int, int]] = []
     while start < end:
-        address = int(ffi.cast("uintptr_t", rows))
-        scan = array("Q", [96, 0, start, end, 0, address, _AT_ONCE, 0, 0, _PRESENT, 0, _PRESENT])
+        scan = array("Q", [96, 0, start, end, 0, address, _AT_ONCE, 0, 0, 0, wanted, wanted])
         try:
             count = fcntl.ioctl(pages, _SCAN, scan)
         except OSError:
-            if end - start <= _WITHOUT_SCAN:
-                yield start, end
-            return
-        yield from ((int(rows[3 * at]), int(rows[3 * at + 1])) for at in range(count))
+            return None
+        found += ((int(rows[3 * at]), int(rows[3 * at + 1])) for at in range(count))
         start = scan[4]
+    return found
 
 
 def _add_shared(found: array[int], pages: int, start: int, end: int) -> None:

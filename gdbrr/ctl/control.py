@@ -82,6 +82,10 @@ class PointHit(NamedTuple):
     """Of data: how often the point was touched in front of this pc in this tick, changed or not; 0: not known."""
 
 
+DEBUG_REGISTER = 8
+"""Bytes that one watches."""
+
+
 class Armed(NamedTuple):
     """A point as the engine takes it; `stop_at` 0 only logs."""
 
@@ -92,6 +96,11 @@ class Armed(NamedTuple):
     stop_at: int = 0
     thread: int | None = None
     condition: bytes = b""
+
+    @property
+    def by_pages(self) -> bool:
+        """No debug register holds it; see preload/watch/pages.h."""
+        return self.length > DEBUG_REGISTER
 
 
 class ProcessEnded(GdbrrError):

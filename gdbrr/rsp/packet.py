@@ -87,6 +87,17 @@ def from_hex(digits: bytes) -> bytes:
     return bytes.fromhex(digits.decode("ascii"))
 
 
+def writes(payload: bytes, most: int) -> list[bytes]:
+    """An `X` or `M` packet in packets of at most MOST bytes of memory."""
+    head, _, digits = payload.partition(b":")
+    addr, _, length = head[1:].partition(b",")
+    if int(length, 16) <= most:
+        return [payload]
+    data = unescape(digits) if head[:1] == b"X" else from_hex(digits)
+    parts = ((int(addr, 16) + at, data[at : at + most]) for at in range(0, len(data), most))
+    return [b"X%x,%x:%b" % (at, len(part), escape(part)) for at, part in parts]
+
+
 def error_text(message: str) -> bytes:
     """A textual error reply. It is no binary payload: what would end the frame is replaced."""
     printable = "".join(c if " " <= c <= "~" and c not in "$#}*" else "'" for c in message)

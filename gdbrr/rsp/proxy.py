@@ -19,7 +19,7 @@ from gdbrr.rsp.ids import NoThread
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.navigator import Navigator
-from gdbrr.rsp.packet import error_text, escape, to_hex
+from gdbrr.rsp.packet import error_text, escape, to_hex, writes
 from gdbrr.rsp.process import files
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.terminal import Terminal
@@ -27,16 +27,17 @@ from gdbrr.rsp.process.threads import threads_xml
 from gdbrr.rsp.process.vdso import Vdso
 from gdbrr.rsp.request import ALL, ThreadId
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
-from gdbrr.rsp.upstream import Pool, Told, Upstream
+from gdbrr.rsp.upstream import MOST, Pool, Told, Upstream
 from gdbrr.timeline.model import Interrupted
 
 _PASSED_FEATURES = (
-    *("PacketSize=", "QPassSignals+", "QProgramSignals+", "swbreak+", "hwbreak+", "augmented-libraries"),
+    *("QPassSignals+", "QProgramSignals+", "swbreak+", "hwbreak+", "augmented-libraries"),
     *(f"qXfer:{name}:read+" for name in ("auxv", "features", "libraries-svr4", "exec-file", "threads", "siginfo")),
 )
 _OWN_FEATURES = (
     *("ReverseContinue+", "ReverseStep+", "QCatchSyscalls+"),
     *("QStartNoAckMode+", "vContSupported+", "multiprocess+"),
+    "PacketSize=40000",  # a watched array is read as a whole at each stop
 )
 
 
@@ -268,7 +269,7 @@ class Proxy:
     def _read_memory(self, request: rq.ReadMemory) -> bytes:
         debuggee, _ = self._selected()
         self._vdso = self._vdso or Vdso(debuggee)
-        reply = debuggee.upstream.request(b"m%x,%x" % (request.addr, request.length))
+        reply = debuggee.memory(request.addr, request.length)
         reply = reply if debuggee.leaf is None else debuggee.library.as_in_file(request.addr, reply)
         return reply if reply[:1] == b"E" else self._vdso.shown(request.addr, reply)
 
@@ -276,10 +277,11 @@ class Proxy:
         debuggee, _ = self._selected()
         if request.length == 0:
             return b"OK"  # GDB asks whether X packets are known
-        if debuggee.leaf is not None:
-            return self._alter().write_memory(request.payload)
-        self._may_change_live("gdbrr")  # GDB says only that it cannot access the memory
-        return debuggee.upstream.request(request.payload)
+        if debuggee.leaf is None:
+            self._may_change_live("gdbrr")  # GDB says only that it cannot access the memory
+        write = debuggee.upstream.request if debuggee.leaf is None else self._alter().write_memory
+        replies = [write(part) for part in writes(request.payload, MOST)]
+        return next((reply for reply in replies if reply != b"OK"), b"OK")
 
     def _may_change_live(self, who: str, tid: int | None = None) -> None:
         try:

@@ -280,6 +280,6 @@ def _at_least(least: int, number: int, name: str) -> int:
 
 def _point(item: dict[str, Any]) -> Point:
     addr, length = int(item["addr"]), int(item.get("length", 1))
-    if not 0 <= addr < 1 << 64 or not 1 <= length <= 1 << 20:
+    if not 0 <= addr < 1 << 64 or not 1 <= length <= 1 << 32:
         raise ValueError("address or length out of range")
     return Point(PointKind[str(item["kind"]).upper()], addr, length)

@@ -29,6 +29,8 @@ from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_STOP, SIGNAL_SYS, Stop
 _FEATURES = b"qSupported:swbreak+;hwbreak+;vContSupported+;xmlRegisters=i386"
 _QUIET_TIMEOUT = 20.0
 """Seconds for an answer that needs no program to run."""
+MOST = 1 << 13
+"""Bytes of memory in one packet."""
 _LOST = b"E.No unwaited-for children left."
 """Of a process whose main thread ends it while others are there: gdbserver 12 may miss how it ended."""
 

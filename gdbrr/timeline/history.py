@@ -7,7 +7,7 @@ Owns: the workers of a history, and how the moments of many hits are found with 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gdbrr.ctl.control import PointHit, ProcessEnded, has_ended
 from gdbrr.timeline.checkpoints import Checkpoints
@@ -61,7 +61,12 @@ class History:
         progress: Progress | None,
         registers: int,
     ) -> list[Hit]:
-        check_points(points, WIDEST_READ)
+        check_points(points)
+        if wide := [point for point in points if point.length > WIDEST_READ]:
+            others = [point for point in points if point not in wide]
+            kinds = [self._one_by_one(wide, after, before, exact, progress)]
+            kinds += [self._all(others, after, before, exact, progress, registers)] if others else []
+            return self._merged(kinds, exact, progress)
         self._writers.clear()
         spans = [span for span in self._checkpoints.spans(before, progress) if span[1] >= after.tick]
         runs = [
@@ -82,6 +87,17 @@ class History:
                 hits += self._merged(together, exact, progress)
                 together = []
         return self._behind(hits, after, exact, progress)
+
+    def _one_by_one(
+        self, points: Sequence[Point], after: Moment, before: Moment, exact: bool, progress: Progress | None
+    ) -> list[Hit]:
+        """What no debug registers can count: one search for each."""
+        hits: list[Hit] = []
+        while (hit := self._search.last_hit(points, before, progress, 1)) and hit.moment.tick >= after.tick:
+            hits.append(hit)
+            before = hit.moment
+        hits = self._behind(hits[::-1], after, True, progress)
+        return hits if exact else [replace(hit, moment=Moment(hit.moment.tick)) for hit in hits]
 
     # ---------------------------------------------------------------- running
     def _made(self, runs: Sequence[_Run], progress: Progress | None) -> Iterator[tuple[_Run, list[Found]]]:

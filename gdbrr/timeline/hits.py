@@ -12,7 +12,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import FOREVER, Armed, PointHit, ProcessEnded, has_ended
+from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, Armed, PointHit, ProcessEnded, has_ended
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
@@ -26,11 +26,18 @@ KINDS = {
     PointKind.EXEC: lib.GR_POINT_EXEC,
     PointKind.CHANGE: lib.GR_POINT_CHANGE,
 }
-_DEBUG_REGISTER = 8
-WIDEST = 1 << 20
-"""Bytes of one point."""
+WIDEST = 1 << 31
+"""Bytes of one point that looks for changes."""
+WIDEST_WRITE = 1 << 20
+"""The same of one that looks for all stores."""
 WIDEST_READ = 4096
 """The same of one that looks for reads, of which page tables tell nothing."""
+_MOST = {
+    PointKind.CHANGE: (WIDEST, ""),
+    PointKind.WRITE: (WIDEST_WRITE, " for every store"),
+    PointKind.ACCESS: (WIDEST_READ, " for reads"),
+    PointKind.EXEC: (WIDEST_READ, ""),
+}
 # Operations of GDB's agent bytecode that the engine knows, and the bytes behind each.
 _CODES = {
     **dict.fromkeys([*range(0x02, 0x0C), *range(0x0E, 0x16), *range(0x17, 0x1B), 0x27, 0x28, 0x29, 0x2B, 0x33], 0),
@@ -71,7 +78,7 @@ def pieces_of(point: Point) -> list[Piece]:
         return [Piece(point, point.addr, 1)]
     pieces, addr, end = [], point.addr, point.addr + point.length
     while addr < end:
-        size = next(size for size in (_DEBUG_REGISTER, 4, 2, 1) if addr + size <= end and addr % size == 0)
+        size = next(size for size in (DEBUG_REGISTER, 4, 2, 1) if addr + size <= end and addr % size == 0)
         pieces.append(Piece(point, addr, size))
         addr += size
     return pieces
@@ -82,12 +89,11 @@ def check_points(points: Sequence[Point], widest: int = WIDEST) -> None:
     for point in points:
         if point.length < 1:
             raise GdbrrError(f"nothing of {point.addr:#x} is to be watched", "a point has at least one byte")
-        most = widest if point.kind in STORES else WIDEST_READ
-        if point.length > most:
-            what = "watched for reads" if most < widest else "watched"
+        most, what = _MOST[point.kind]
+        if point.length > min(most, widest):
             raise GdbrrError(
-                f"{point.length} bytes at {point.addr:#x} are too many to be {what}",
-                f"{most} are possible: watch a part of it",
+                f"{point.length} bytes at {point.addr:#x} are too many to be watched{what}",
+                f"{min(most, widest)} are possible: watch a part of it",
             )
         at = 0
         while at < len(point.condition):

@@ -229,13 +229,14 @@ class Worker(Process):
         plain = not points and match is None and not self.slot.raw.flags & lib.GR_SLOT_TRACE
         self._watchdog = Watchdog(self.demo, self.pid) if plain else None
         self.slot.arm(points, match)
-        traced = not self._perf and tracer.needed(self.control.raw.knob, points)
+        registers = [point for point in points if not point.by_pages]  # which come first
+        traced = not self._perf and tracer.needed(self.control.raw.knob, registers)
         if traced:
-            self._tracer = Tracer(self.pid, points)
+            self._tracer = Tracer(self.pid, registers)
             self.slot.raw.flags |= lib.GR_SLOT_TRACED
         else:
             self.slot.raw.flags &= ~lib.GR_SLOT_TRACED
-            self._perf = self._perf or bool(points)
+            self._perf = self._perf or bool(registers)
         self.slot.command(lib.GR_CMD_RUN, stop_tick=stop_tick)
 
     def done(self) -> bool:

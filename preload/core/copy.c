@@ -1,7 +1,7 @@
 // Copies that survive a bad address; see copy.h.
 // Runs in: everywhere in the engine; gr_copy_recover in the handler of SIGSEGV and SIGBUS.
 // May call: raw system calls.
-// Owns: gr_copy_guarded, gr_copy_watched, gr_copy_mapped.
+// Owns: gr_copy_guarded, gr_copy_watched, gr_copy_mapped, gr_copy_protected.
 #include "copy.h"
 
 #include <errno.h>
@@ -11,6 +11,7 @@
 
 bool gr_copy_guarded, gr_copy_watched;
 void (*gr_copy_mapped)(uint64_t from, uint64_t len);
+bool (*gr_copy_protected)(siginfo_t *info, void *context);
 
 // The bytes that were copied. Written out because the handler must know the instructions that may fault.
 __asm__(

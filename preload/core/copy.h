@@ -1,9 +1,10 @@
 // Copies from and to memory that may not be there.
 // Runs in: everywhere in the engine; gr_copy_recover in the handler of SIGSEGV and SIGBUS.
 // May call: raw system calls.
-// Owns: gr_copy_guarded, gr_copy_watched, gr_copy_mapped.
+// Owns: gr_copy_guarded, gr_copy_watched, gr_copy_mapped, gr_copy_protected.
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -31,5 +32,9 @@ extern void (*gr_copy_mapped)(uint64_t from, uint64_t len);
 
 // Debug registers are armed: what is only looked at is asked of the kernel, so that it is no hit.
 extern bool gr_copy_watched;
+
+// Replay: pages are protected, because somebody wants to know of each store to them; asked at a fault before all others. NULL as
+// long as nobody does.
+extern bool (*gr_copy_protected)(siginfo_t *info, void *context);
 
 size_t gr_copy(void *dst, const void *src, size_t n);

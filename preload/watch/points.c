@@ -22,6 +22,7 @@
 #include "../signal/loop/loop.h"
 #include "../tracer.h"
 #include "condition.h"
+#include "pages.h"
 
 #define EFLAGS_TF 0x100
 #define EFLAGS_RF 0x10000
@@ -97,6 +98,11 @@ static void rewind(bool back)
 }
 
 // ---------------------------------------------------------------- arming
+static bool is_wide(const struct gr_point *point)
+{
+	return point->kind == GR_POINT_CHANGE && point->len > sizeof(uint64_t);
+}
+
 static void open_for(const struct gr_thread *t)
 {
 	static const uint32_t types[] = {
@@ -108,6 +114,8 @@ static void open_for(const struct gr_thread *t)
 	events[t->block].of = t->pub.index + 1;
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
+		if (is_wide(point))
+			continue;
 		struct perf_event_attr attr = {
 			.type = PERF_TYPE_BREAKPOINT,
 			.size = sizeof attr,
@@ -154,6 +162,7 @@ static void disarm(enum gr_slot_state state)
 	if (armed && gr_slot->flags & GR_SLOT_TRACED) // no signal to ourselves: the fence does not let every copy send one
 		__asm__ volatile("int3" : : "a"(GR_TRACER_BYE) : "memory");
 	armed = 0;
+	gr_pages_disarm();
 	gr_replay.trace_tick = ~0ULL;
 }
 
@@ -176,6 +185,9 @@ void gr_points_arm(void)
 		reads_count |= gr_slot->point[i].kind == GR_POINT_ACCESS;
 	for (uint32_t i = 0; i < armed; i++)
 		seen[i].value = value_at(&gr_slot->point[i]);
+	for (uint32_t i = 0; i < armed; i++)
+		if (is_wide(&gr_slot->point[i]))
+			gr_pages_arm(i, gr_slot->point[i].addr, gr_slot->point[i].addr + gr_slot->point[i].len);
 	if (gr_slot->flags & GR_SLOT_TRACED)
 		return;
 	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
@@ -322,6 +334,21 @@ static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
 		stop(self, context);
 }
 
+void gr_points_changed(struct gr_thread *self, uint32_t i, uint64_t at, void *context)
+{
+	uint64_t tick = gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
+	keep(&(struct gr_hit){
+		.tick = tick,
+		.pc = ((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP],
+		.nth = ++seen[i].nth,
+		.new_value = at,
+		.thread = self->pub.index,
+		.point = i,
+	});
+	if (gr_slot->point[i].stop_at && seen[i].nth == gr_slot->point[i].stop_at)
+		stop(self, context);
+}
+
 // The controller must know of a page that was moved: it looks like one that nobody has written to (ctl/changes.py).
 static void keep_stretch(uint64_t start, uint64_t end)
 {
@@ -343,7 +370,7 @@ static void mapped(uint64_t from, uint64_t len)
 	keep_stretch(from, from + len);
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
-		if (point->kind != GR_POINT_EXEC && point->addr < from + len && from < point->addr + point->len)
+		if (point->kind != GR_POINT_EXEC && !is_wide(point) && point->addr < from + len && from < point->addr + point->len)
 			seen[i].count += numbered(gr_self, i, NULL);
 	}
 }
@@ -418,11 +445,12 @@ static void look(struct gr_thread *self, int sig, siginfo_t *info, ucontext_t *c
 		return;
 	}
 	inside[self->block].depth++;
+	bool stepped = gr_pages_stepped(self, context);
 	if (hits)
 		own(self, data, context);
 	if (!hits || traced || armed > 1) // who sent this is the only one, and asking it how often it was hit takes longer than the rest
 		merged(self, context);
-	if (info->si_code == TRAP_TRACE || (traced && data & GR_TRACER_AND_STEP)) {
+	if (!stepped && (info->si_code == TRAP_TRACE || (traced && data & GR_TRACER_AND_STEP))) {
 		gr_loop_stepped();
 		step(self, context);
 	}

@@ -6,6 +6,9 @@ Owns: the mapping between kernel ids of this process and the ids GDB sees.
 
 from __future__ import annotations
 
+import contextlib
+import itertools
+import os
 import re
 from collections.abc import Callable, Sequence
 
@@ -14,7 +17,8 @@ from gdbrr.rsp.live import Live
 from gdbrr.rsp.process.unwind import Unwinder
 from gdbrr.rsp.regs import EXPEDITED, Layout
 from gdbrr.rsp.request import ThreadId
-from gdbrr.rsp.upstream import Told, Upstream
+from gdbrr.rsp.reverse import SOFTWARE
+from gdbrr.rsp.upstream import MOST, Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
 
 _ENGINE = re.compile(r"/libgdbrr\.so$")
@@ -121,6 +125,20 @@ class Attached:
         return self.turn() if self.leaf is not None else self.tids()[0]
 
     # ------------------------------------------------------------ registers
+
+    def memory(self, addr: int, length: int) -> bytes:
+        """What answers an `m` packet. Of much of a leaf's memory gdbserver is not asked: all it adds is what stands
+        where its breakpoints are."""
+        if length <= MOST:
+            return self.upstream.request(b"m%x,%x" % (addr, length))
+        traps = [at for kind, at, _ in self.upstream.inserted if kind == SOFTWARE]
+        if self.leaf is not None and not any(addr <= at < addr + length for at in traps):
+            with open(f"/proc/{self.pid}/mem", "rb", buffering=0) as memory, contextlib.suppress(OSError):
+                if data := os.pread(memory.fileno(), length, addr):
+                    return data.hex().encode("ascii")
+        found = [self.memory(addr + at, min(MOST, length - at)) for at in range(0, length, MOST)]
+        known = list(itertools.takewhile(lambda reply: reply[:1] != b"E", found))
+        return b"".join(known) if known else found[0]
 
     def _shown(self, tid: int) -> dict[str, int] | None:
         if tid in self.displaced:

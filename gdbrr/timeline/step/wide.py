@@ -1,5 +1,6 @@
 """Stores to more bytes than debug registers hold: which pages a stretch of time wrote to leads to the segment, and the
-words of these pages are counted there, as many at a time as there are registers.
+words of these pages are counted there, as many at a time as there are registers; of many pages, those that a run of the
+segment says were changed first or last, in which each of its stores to these pages is stepped over.
 
 Runs in: the server and scripts. May call: errors, ctl, launch.
 Owns: its workers. What it finds is exact: a word that changed and changed back has made its page the process's own.
@@ -19,11 +20,14 @@ from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.hits import STORES, Found, Pass, Piece, pieces_of
 from gdbrr.timeline.model import Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
+from gdbrr.timeline.step.protected import Segment
 from gdbrr.timeline.worker import Checkpoint, Worker
 
 WIDE = 16 * lib.GR_WATCHES
 """Bytes of a point, of which more are looked for here; so many are counted by a few runs over the whole span."""
 _FEW = WIDE // 8
+_PAGES = 2 * lib.GR_PAGE
+"""Bytes of pages whose words are counted rather than their stores stepped over: those of others there may be many."""
 _GROWTH = 8
 
 
@@ -93,14 +97,18 @@ class Wide:
             return None
         stores = all(point.kind in STORES for point in points)
         points = self._written(stretch, search, points) if stores else points
-        pieces = [piece for point in points for piece in pieces_of(point)]
-        if not pieces:
+        if not points:
             return None
+        size = sum(point.length for point in points)
+        many = size > _PAGES and all(point.kind is PointKind.CHANGE for point in points)
         middle = stretch.end if stretch.inside else (stretch.source.tick + stretch.end) // 2
-        longer = stretch.source.tick < middle and stretch.end - stretch.source.tick > self._shortest
-        if stores and len(pieces) > _FEW and longer:
+        longer = stretch.source.tick < middle and (many or stretch.end - stretch.source.tick > self._shortest)
+        if stores and size > 8 * _FEW and longer:
             return self._cut(stretch, middle, search, points)
-        found = self._counted(stretch, search, pieces)
+        if many:
+            segment = Segment(stretch.source, stretch.inside, stretch.since, self._order, search.progress)
+            return self._counted(stretch, search, segment.changed(points, search.registers, search.newest))
+        found = self._counted(stretch, search, [piece for point in points for piece in pieces_of(point)])
         self._shortest = 1 if found else self._shortest * _GROWTH
         return found
 
@@ -121,18 +129,15 @@ class Wide:
         try:
             run.wait(search.progress, "searching", 0.0)
             regions = [(point.addr, point.addr + point.length) for point in points]
-            pages = written_pages(run.worker.pid, run.worker.slot, stretch.source.pid, regions)
+            written = written_pages(run.worker.pid, run.worker.slot, stretch.source.pid, regions)
         finally:
             run.drop()
         found: list[Point] = []
         for point, (start, end) in zip(points, regions, strict=True):
-            for page in pages:
-                first, last = max(page, start), min(page + lib.GR_PAGE, end)
-                if first >= last:
-                    continue
-                if found and found[-1].addr + found[-1].length == first and found[-1].kind is point.kind:
-                    first = found.pop().addr
-                found.append(dataclasses.replace(point, addr=first, length=last - first))
+            for one, other in written:
+                first, last = max(one, start), min(other, end)
+                if first < last:
+                    found.append(dataclasses.replace(point, addr=first, length=last - first))
         return found
 
     def _counted(self, stretch: Stretch, search: Search, pieces: Sequence[Piece]) -> Found | None:
