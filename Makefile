@@ -36,6 +36,7 @@ ENGINE_CFLAGS := -std=gnu11 -D_GNU_SOURCE -O2 -g1 -fPIC -fvisibility=hidden -mge
 # initfirst: without it another library's constructor runs before the engine and escapes it.
 # Without line tables: a debugger's `step` passes over what is not the program's. STRIP= keeps them, to debug the engine.
 STRIP := -Wl,--strip-debug
+# What is static in the engine is renamed behind the link: `break add` is about the program's function of that name.
 ENGINE_LDFLAGS := -shared $(STRIP) -Wl,-z,initfirst -Wl,-z,now -Wl,-z,noexecstack -Wl,--version-script=preload/exports.map
 LAUNCH_CFLAGS := -std=gnu11 -O2 -g1 -Ipreload $(WARNINGS)
 
@@ -133,6 +134,9 @@ $(BUILD)/obj/%.o: preload/%.S Makefile
 $(ENGINE): $(ENGINE_O) preload/exports.map
 	$(call note,link,$@)
 	$(Q)$(CC) $(ENGINE_LDFLAGS) -o $@.new $(ENGINE_O)
+	$(Q)nm $@.new | awk '$$2 ~ /[bdrt]/ && $$3 !~ /^(_|gr_|gdbrr_)/ {print $$3, "gr_" $$3}' | sort -u >$@.names
+	$(Q)objcopy --redefine-syms=$@.names $@.new
+	@rm $@.names
 	@mv $@.new $@
 
 $(BUILD)/launch/%.o: preload/%.c Makefile

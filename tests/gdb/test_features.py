@@ -218,6 +218,15 @@ def test_the_engines_name_is_its_path(tmp_path: Path) -> None:
     assert names == [str(engine.find().library)], rows
 
 
+def test_names_are_the_programs(tmp_path: Path) -> None:
+    """The engine has functions and variables of common names, too: they are nobody's breakpoint and nobody's value."""
+    program, demo = programs.build("past_calls"), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    out = whole(program, f"rr-replay {demo}", "break add", "break look_from_here", "print tids_count")
+    assert "locations)" not in out and re.search(r"^Breakpoint 1 at .*: file .*past_calls\.c", out, re.MULTILINE), out
+    assert 'Function "look_from_here" not defined' in out and 'No symbol "tids_count"' in out, out
+
+
 def test_a_breakpoint_in_the_library_does_not_hide_its_locks(tmp_path: Path) -> None:
     """They are looked for in its text, when the second thread is about to be made."""
     program, demo = programs.build("turn_locks"), tmp_path / "x.demo"
