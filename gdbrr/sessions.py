@@ -53,7 +53,7 @@ def demo_session(path: Path, trust: bool = False, patience: float | None = None,
 
     def save(target: str) -> None:
         try:
-            shutil.copyfile(path, target)
+            shutil.copy(path, target)  # with its mode: a demo holds what the program read
         except OSError as error:
             raise GdbrrError(f"{target} cannot be written: {error.strerror}", hint="name another file") from None
 

@@ -305,11 +305,26 @@ def test(condition: str) -> bool:
         return True
 
 
-def code_addresses(location: str) -> list[int]:
-    """Where `break LOCATION` would stop."""
-    gdb.decode_line(location)  # its error is one line; a breakpoint would ask or print
+def thread_id(number: str) -> int:
+    """The id in the recording of the thread that GDB calls NUMBER."""
+    inferior = gdb.selected_inferior()
+    for thread in inferior.threads():
+        if number in (str(thread.num), f"{inferior.num}.{thread.num}"):
+            return int(thread.ptid[1])
+    raise GdbrrError(f"there is no thread {number} here", hint="see: info threads")
+
+
+def code_addresses(location: str, condition: str = "") -> list[int]:
+    """Where `break LOCATION if CONDITION` would stop."""
+    # Their errors are one line; a breakpoint would ask or print.
+    if location.startswith("-"):
+        gdb.execute(f"info line {location}", to_string=True)
+    else:
+        gdb.decode_line(location)
     probe = gdb.Breakpoint(location, internal=True)
     try:
+        if condition:
+            probe.condition = condition
         if hasattr(probe, "locations"):  # GDB 13
             found = [int(each.address) for each in probe.locations]
         else:

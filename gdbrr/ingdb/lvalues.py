@@ -67,6 +67,20 @@ def names(text: str) -> list[str]:
     return found
 
 
+def member(text: str, is_type: Callable[[str], bool] = lambda name: False) -> tuple[str, str] | None:
+    """Where TEXT as a whole is a member of something, as `p->next.key`: that, and the name of the member."""
+    whole = text.strip()
+    try:
+        parser = _Parser(whole, is_type)
+        parser.parse()
+    except NotParsed:
+        return None
+    if (0, len(whole)) in parser.members:
+        end, name = parser.members[0, len(whole)]
+        return whole[:end], name
+    return member(whole[1:-1], is_type) if whole[:1] == "(" and whole[-1:] == ")" else None
+
+
 class _Parser:
     def __init__(self, text: str, is_type: Callable[[str], bool]) -> None:
         self._text = text
@@ -83,6 +97,8 @@ class _Parser:
         self._at = 0
         self._depth = 0
         self._spans: list[tuple[int, int]] = []
+        self.members: dict[tuple[int, int], tuple[int, str]] = {}
+        """Of each that is a member of another: where that one ends, and the name."""
 
     def parse(self) -> list[tuple[int, int]]:
         self._expression()
@@ -178,6 +194,7 @@ class _Parser:
                 name = self._next()
                 if name.kind != "name":
                     raise NotParsed
+                self.members[start, name.end] = end, name.text
                 end = name.end
             elif what == "(":
                 raise GdbrrError(f"{self._text} calls a function", hint="watch what the function reads")

@@ -6,6 +6,7 @@ Owns: the way through several moments to one that is shown, and the way back fro
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -47,6 +48,8 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
             found = _step(session, skipped or watch.target(), lambda: watch.show() != new, quiet)  # noqa: B023
         except _Interrupted:
             return
+        if found and watch.frame is not None and watch.frame.is_beginning(compat.pc()):
+            found = None
         if found and skipped:
             skipped, new = {}, watch.show()
             continue
@@ -74,17 +77,20 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
 
 def back_to_place(session: Session, location: str, count: int) -> None:
     """Go back to just before the COUNT-th last execution of LOCATION, which may end in `if CONDITION`."""
-    place, condition = split_condition(location)
-    addresses = compat.code_addresses(place)
+    place, thread, condition = split_location(location)
+    session.reopen()  # there are no threads otherwise
+    addresses = compat.code_addresses(place, condition)
     points = [{"kind": "exec", "addr": pc, "length": 1} for pc in addresses]
+    tid = compat.thread_id(thread) if thread else None
     origin = _origin(session)
+    target: dict[str, Any] = {"points": points}
+    if tid is not None:
+        target["thread"] = session.require().request("thread_index", tid=tid)
     left = count
     while left:
         asked = 1 if condition else left
         try:
-            found = _step(
-                session, {"points": points, "count": asked}, lambda: compat.pc() in addresses, bool(condition)
-            )
+            found = _step(session, {**target, "count": asked}, lambda: compat.pc() in addresses, bool(condition))
         except _Interrupted:
             return
         if not found:
@@ -98,15 +104,16 @@ def back_to_place(session: Session, location: str, count: int) -> None:
     session.say_when()
 
 
-def split_condition(location: str) -> tuple[str, str]:
-    """`withdraw if amount > 3` as `break` reads it."""
+def split_location(location: str) -> tuple[str, str, str]:
+    """The place, the thread and the condition of `withdraw thread 2 if amount > 3`, as `break` reads it."""
     head, word, condition = f" {location} ".partition(" if ")
     if not word and "if(" in location.replace(" ", ""):
         head, _, condition = location.partition("if")
     place = head.strip()
     if word and (not place or not condition.strip()):
         raise GdbrrError(f"{location!r} lacks a place or a condition", hint="try: rr-back -b withdraw if amount > 3")
-    return place, condition.strip()
+    named = re.fullmatch(r"(.*\S)\s+thread\s+(\d+(?:\.\d+)?)", place)
+    return (named[1], named[2], condition.strip()) if named else (place, "", condition.strip())
 
 
 def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], quiet: bool) -> bool | None:
@@ -202,7 +209,7 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
                 return
             reply["rows"] = [searched]
         for row in reply["rows"]:
-            if "moment" not in row:
+            if "moment" not in row or (watch.frame is not None and watch.frame.is_beginning(int(row["pc"]))):
                 return
             moment = str(row["moment"])
             if watch.plain:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.ingdb import lvalues
+from gdbrr.ingdb import compat, lvalues
 from gdbrr.ingdb.compat import gdb
 
 _ELEMENTS = 8
@@ -30,13 +30,19 @@ class Cell:
 
 @dataclass(frozen=True)
 class Frame:
-    """The call that an expression's locals belong to: its frame's address in GDB, and where its function begins."""
+    """The call that an expression's locals belong to: its frame's address in GDB, where its function begins, and where
+    its code does, behind what puts the arguments in their places."""
 
     address: int
     pc: int
+    body: int
 
     def birth(self) -> dict[str, int]:
         return {"pc": self.pc, "sp": self.address - 8}
+
+    def is_beginning(self, pc: int) -> bool:
+        """Whether a store at PC is an argument's first: until then it has no value."""
+        return self.pc <= pc < self.body
 
 
 class Watch:
@@ -67,7 +73,8 @@ class Watch:
         whole = _place(value, True)
         self.type = None
         if whole is not None:
-            self.type = _referenced(value).type
+            # A bit-field is less than its bytes, which change for others, too: GDB evaluates it.
+            self.type = None if self._bits() else _referenced(value).type
             cells.append(whole)
         for part in self.parts[1:]:
             try:
@@ -81,6 +88,11 @@ class Watch:
                 f"{self.text} is not an lvalue", hint="name a variable or *ADDRESS, something that is in memory"
             )
         self.cells = cells
+
+    def _bits(self) -> bool:
+        """Whether the whole expression is a bit-field."""
+        found = lvalues.member(self.text, is_type)
+        return found is not None and _has_bits(_referenced(gdb.parse_and_eval(found[0])).type, found[1])
 
     @property
     def plain(self) -> bool:
@@ -153,6 +165,21 @@ def _place(value: Any, whole: bool) -> Cell | None:
     return Cell(int(value.address), int(value.type.sizeof))
 
 
+def _has_bits(owner: Any, name: str) -> bool:
+    """Whether OWNER, or what it points to, has a bit-field NAME."""
+    owner = owner.strip_typedefs()
+    if owner.code in (gdb.TYPE_CODE_PTR, gdb.TYPE_CODE_REF):
+        owner = owner.target().strip_typedefs()
+    if owner.code not in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+        return False
+    for field in owner.fields():
+        if field.name == name:
+            return bool(field.bitsize)
+        if (field.is_base_class or not field.name) and _has_bits(field.type, name):
+            return True
+    return False
+
+
 # ---------------------------------------------------------------- frames
 
 
@@ -171,7 +198,17 @@ def _frame_of(text: str) -> Frame | None:
         return None
     function = frame.function()
     start = int((function.symtab and function.value().address) or 0)
-    return Frame(address_of(frame), start) if start else None
+    return Frame(address_of(frame), start, _body(function, start)) if start else None
+
+
+def _body(function: Any, start: int) -> int:
+    """Where a breakpoint at FUNCTION, which begins at START, would be."""
+    try:
+        places = compat.code_addresses(f"-qualified -function {function.name}")
+    except (gdb.error, GdbrrError):
+        return start
+    end = int(gdb.block_for_pc(start).end)
+    return next((place for place in places if start <= place < end), start)
 
 
 def _is_local(name: str, block: Any) -> bool:

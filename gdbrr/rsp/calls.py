@@ -185,6 +185,14 @@ def _history(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str
     return {"rows": rows, "late": late, "each": each}
 
 
+def _thread_index(navigator: Navigator, link: Link, body: dict[str, Any]) -> int:
+    """What names a thread in searches, also where it is not there: GDB knows its threads by an id, `tid`."""
+    index = navigator.index(int(body["tid"]))
+    if index is None:
+        raise GdbrrError("the recording does not know this thread", hint="name another one")
+    return index
+
+
 def _marks(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, str]:
     marks = navigator.session.marks
     if "add" in body:
@@ -263,6 +271,7 @@ _VERBS: dict[str, Callable[[Navigator, Link, dict[str, Any]], Any]] = {
     "live": _live,
     "history": _history,
     "marks": _marks,
+    "thread_index": _thread_index,
     "save": _save,
     "open": _open,
 }

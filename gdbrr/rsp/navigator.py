@@ -156,7 +156,7 @@ class Navigator(Forward):
         self.undo(progress)
         if target is None:
             self._leave_live(progress)
-            index = self._index(thread) if thread else None
+            index = self.index(thread) if thread else None
             points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
             hit, event = self._search(points, 1, progress), self._event_before(progress, index)
             if event is not None and (hit is None or is_behind(event, hit.moment)):
@@ -222,7 +222,7 @@ class Navigator(Forward):
         hit, self.born = history.last(self._timeline(), points, self.moment(progress), progress, birth, count)
         return hit
 
-    def _index(self, thread: int) -> int | None:
+    def index(self, thread: int) -> int | None:
         debuggee = self.require()
         view = debuggee.views().get(debuggee.real(thread))
         return None if view is None else view.index

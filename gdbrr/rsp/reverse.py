@@ -6,6 +6,8 @@ Owns: the breakpoints GDB has inserted, how they become points of a search, and 
 
 from __future__ import annotations
 
+import dataclasses
+import datetime
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -199,7 +201,8 @@ def parse_target(body: dict[str, Any]) -> Target:
             places = {"start": Target(start=True), "end": Target(end=True), "live": Target(live=True)}
             return {**places, "here": Target(here=True)}[body["where"]]
         if body.get("points"):
-            points = tuple(_point(item) for item in body["points"])
+            index = None if body.get("thread") is None else int(body["thread"])
+            points = tuple(dataclasses.replace(_point(item), thread=index) for item in body["points"])
             birth = body.get("birth")
             return Target(
                 points=points,
@@ -247,6 +250,9 @@ def _tick_at(target: Target, span: Span, now: Moment) -> int:
         seconds = target.at - span.clock.started
     else:
         seconds = target.seconds if target.seconds is not None else here + (target.later or 0.0)
+    if target.at is not None and not 0 <= seconds <= last:
+        first, end = _time_of_day(target.at - seconds), _time_of_day(target.at - seconds + last)
+        raise GdbrrError(f"{_time_of_day(target.at)} is not in this demo", hint=f"it goes from {first} to {end}")
     if target.later is None and not 0 <= seconds <= last:
         raise GdbrrError(f"{seconds:.3f} s is not in this demo", hint=f"it goes from 0 to {last:.3f} s")
     tick = min(span.clock.tick_at(max(seconds, 0.0)), span.end.tick)
@@ -257,6 +263,10 @@ def _tick_at(target: Target, span: Span, now: Moment) -> int:
         return tick
     # So back to the last one that has an earlier time, if only by one.
     return max(now.tick - 1, span.start.tick)
+
+
+def _time_of_day(unix: float) -> str:
+    return f"{datetime.datetime.fromtimestamp(unix):%Y-%m-%d %H:%M:%S.%f}"[:-3]
 
 
 def epoch_before(span: Span, now: Moment, count: int) -> Moment:

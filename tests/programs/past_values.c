@@ -14,6 +14,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct node *head;
 static long sum;
 static char wide[48];
+static struct { unsigned low : 3, high : 5; } bits;
 
 static long fibonacci(int n)
 {
@@ -33,6 +34,7 @@ static void add(long key)
 	head = node;
 	sum += key;
 	wide[key % 48]++;
+	bits.low = key % 8, bits.high = key;
 }
 
 static void *work(void *first)

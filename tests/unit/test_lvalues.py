@@ -8,7 +8,7 @@ import pytest
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb.commands.goto import unix_time
-from gdbrr.ingdb.lvalues import names, parts
+from gdbrr.ingdb.lvalues import member, names, parts
 
 
 @pytest.mark.parametrize(
@@ -60,3 +60,22 @@ def test_a_time_of_day_is_of_the_day_of_the_recording() -> None:
     assert unix_time("2026-11-19 00:00", started) == started + 10 * 3600
     with pytest.raises(GdbrrError, match="does not tell when"):
         unix_time("14:03", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("a.b", ("a", "b")),
+        ("p->next[i].key", ("p->next[i]", "key")),
+        ("((*p).flags)", ("(*p)", "flags")),
+        ("((T *) p)->x", ("((T *) p)", "x")),
+        ("a.b + c.d", None),
+        ("-a.b", None),
+        ("(a).b + (c.d)", None),
+        ("a.b[1]", None),
+        ("a", None),
+        ("a{", None),
+    ],
+)
+def test_a_member_as_a_whole(text: str, found: tuple[str, str] | None) -> None:
+    assert member(text, lambda name: name == "T") == found

@@ -31,14 +31,15 @@ def rr_back(session: Session, args: Namespace) -> None:
     Without an option it goes to the start of the epoch; again, to the one before. With -w it stands just
     before the change, in the thread that made it, and prints the old and the new value; again, it goes to the
     change before. EXPR may depend on several variables: where a pointer among them changes, what it points to
-    is looked for anew. A local is followed to where its function was called. LOCATION may have a condition.
-    Where there is nothing to go back to, it stays where it is.
+    is looked for anew. A local is followed to where its function was called. LOCATION may name a thread,
+    and have a condition. Where there is nothing to go back to, it stays where it is.
 
     Examples:
       rr-back 3
       rr-back -w account->balance
       rr-back -w list->head->key
       rr-back 2 -b withdraw if amount > 100
+      rr-back -b account.c:30 thread 2
     """
     from gdbrr.ingdb import search
 

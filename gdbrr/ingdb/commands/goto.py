@@ -28,9 +28,12 @@ def unix_time(text: str, started: float | None) -> float:
         raise GdbrrError("this demo does not tell when it was recorded", hint="try: rr-goto 1.5s")
     day, _, clock = text.replace("T", " ").rpartition(" ")
     hour, minute, *second = clock.split(":")
-    base = datetime.date.fromisoformat(day.strip()) if day else datetime.date.fromtimestamp(started)
     whole, _, rest = (second[0] if second else "0").partition(".")
-    moment = datetime.datetime(base.year, base.month, base.day, int(hour), int(minute), int(whole))
+    try:
+        base = datetime.date.fromisoformat(day.strip()) if day else datetime.date.fromtimestamp(started)
+        moment = datetime.datetime(base.year, base.month, base.day, int(hour), int(minute), int(whole))
+    except ValueError as error:
+        raise GdbrrError(f"{text} is no time of day: {error}", hint="try: rr-goto 14:03:05") from None
     return moment.timestamp() + float(f"0.{rest or 0}")
 
 

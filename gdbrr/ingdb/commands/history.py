@@ -13,6 +13,7 @@ from argparse import Namespace
 from itertools import islice
 from typing import TYPE_CHECKING
 
+from gdbrr.errors import GdbrrError
 from gdbrr.ingdb.registry import arg, count, option, rr_command, switch
 
 if TYPE_CHECKING:
@@ -45,6 +46,8 @@ def rr_history(session: Session, args: Namespace) -> None:
     """
     from gdbrr.ingdb import compat, search
 
+    if args.csv and args.json:
+        raise GdbrrError("--csv and --json are two forms of the list", hint="name one of them")
     found = False
     for change in islice(search.history(session, args.expr), args.n):
         if args.csv and not found:
