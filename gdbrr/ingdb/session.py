@@ -6,6 +6,7 @@ Owns: the Server and the Link of the session, and the user's values of the setti
 
 from __future__ import annotations
 
+import contextlib
 import os
 import subprocess
 import time
@@ -97,18 +98,22 @@ class Session:
         program = compat.program()
         if not program:
             raise GdbrrError("no program is loaded", hint="try: file PROGRAM")
-        if args:
-            compat.change_setting("args", args)
         folder = compat.setting("cwd") or os.getcwd()
         env = compat.environment()
         shell = compat.setting("startup-with-shell") == "True"
-        words = (shell_words if shell else plain_words)(compat.setting("args"), env, folder)
+        words = (shell_words if shell else plain_words)(args or compat.setting("args"), env, folder)
+        if args:
+            compat.change_setting("args", args)
         self._make_room()
         keyboard = ["--keyboard", os.ttyname(0)] if asking.at_terminal() else []
         serve = ["serve", "--record", *keyboard, *self.settings.options(), *options, "--", program, *words]
         self._open(serve, env, folder)
         self._resume(moving.proceed)
-        if self.reopen():
+        self._stand_at_end()
+
+    def _stand_at_end(self) -> None:
+        """Where the program has ended, but was not killed: at the end of its recording."""
+        if self.status().get("exited") and self.reopen():
             why = str(self.status().get("note") or "")
             what = f"The recording ended: {why}." if why else "The program has ended; this is the end of its recording."
             compat.write(f"{what} The way is back.")
@@ -174,9 +179,13 @@ class Session:
             compat.forget_registers()
 
     def _send(self, packet: str) -> str:
+        left = not compat.has_process()
         try:
             return compat.send_packet(self._connection, packet)
         except compat.ERRORS as error:
+            if left:  # by `detach`, behind which GDB keeps the connection, and nobody is at its other end
+                self.close()
+                raise GdbrrError("no demo is open", hint="try: rr-replay FILE") from error
             raise GdbrrError(f"the server does not answer: {error}", hint="try: rr-replay FILE") from error
 
     def close(self) -> None:
@@ -200,6 +209,9 @@ class Session:
         self.say_complaints()
         if self._link is not None:
             self._asking.at_prompt()
+        if self._link is not None and not compat.has_process():
+            with contextlib.suppress(GdbrrError):
+                self._stand_at_end()
         if self._link is None:
             self._set_back()
             if self._server is not None and self._server.ended():

@@ -39,7 +39,11 @@ class Navigator(Forward):
         """The last search found nothing, and stayed."""
         self.finished = False
         """The live process has ended; its recording can be opened."""
+        self.exited = False
+        """It was not GDB that ended it."""
         self._live_stop = Stop()
+        self._home: dict[int, tuple[int, Stop]] = {}
+        """Of each thread of the live process whose pc was written: that before, and how it had stopped there."""
         self.listed: history.Changes | None = None
         """The changes that were listed last."""
 
@@ -129,7 +133,8 @@ class Navigator(Forward):
         words = resume_words(actions, self._acting)
         stop = debuggee.run_live(*self._wishes(actions), words, self.points.held)
         if stop.ended:
-            self.finished = True
+            self.finished = self.exited = True
+            self.points.forget()
             self.current = self.live = None
             self.pool.give(debuggee.upstream)
             return stop
@@ -289,6 +294,15 @@ class Navigator(Forward):
         if view is not None and view.in_engine:
             raise GdbrrError("this thread is in the middle of an operation", hint="step to its end first")
 
+    def moved_live(self, tid: int, before: int) -> None:
+        """Thread TID of the live process was moved from BEFORE. Where GDB calls a function, the stop at its end is none
+        of the program's: it stands again as it stood when GDB puts it back."""
+        now = self.require().registers(tid)["rip"]
+        if tid in self._home and self._home[tid][0] == now:
+            self._live_stop = self._home.pop(tid)[1]
+        elif now != before:
+            self._home.setdefault(tid, (before, self._live_stop))
+
     def end_recording(self) -> None:
         """From here on the live process goes on unrecorded; what is recorded stays."""
         if self.live is None or self.live.live is None:
@@ -338,6 +352,8 @@ class Navigator(Forward):
 
     def kill(self) -> None:
         """What GDB calls its inferior: the leaf, and the live process if that is the one."""
+        self.points.forget()
+        self.exited = False
         if self.recording:
             assert self.live is not None
             self.live.upstream.kill()

@@ -263,8 +263,11 @@ class Proxy:
         if request.payload[:1] == b"P":
             return b""  # gdbserver 13.1 knows none; GDB writes all of them then
         self._may_change_live("refused", tid)  # GDB says why
+        before = debuggee.registers(tid)["rip"]
         debuggee.upstream.select_thread(tid)
-        return debuggee.upstream.request(request.payload)
+        reply = debuggee.upstream.request(request.payload)
+        self.navigator.moved_live(tid, before)
+        return reply
 
     def _read_memory(self, request: rq.ReadMemory) -> bytes:
         debuggee, _ = self._selected()

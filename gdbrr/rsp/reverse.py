@@ -65,6 +65,11 @@ class PointTable:
                 points.add(Point(PointKind.ACCESS, addr, length))
         return sorted(points, key=lambda point: (point.addr, point.kind.value, point.length))
 
+    def forget(self) -> None:
+        """A process is gone, and GDB takes what it had inserted there for gone, too."""
+        self.held.clear()
+        self.calls = None
+
     def check_live(self) -> None:
         """Refuse what the CPU cannot watch: gdbserver would only find out when it resumes, and end."""
         needed = sum(slots(held) for held in self.held)

@@ -205,7 +205,7 @@ class Stub:
                 "ok": {
                     "moment": str(self.now), "start": "0", "end": str(ticks), "ticks": ticks, "epoch": self.now // 4,
                     "epochs": 3, "thread": self.moments[self.now]["thread"], "live": self.live, "approximate": False,
-                    "program": self.program, "recording": self.live, "finished": self.finished,
+                    "program": self.program, "recording": self.live, "finished": self.finished, "exited": self.finished,
                     "early": self.early and not self.now,
                 }
             }  # fmt: skip

@@ -195,6 +195,8 @@ def test_start_refuses_redirections(stage: Stage) -> None:
     error = stage.gdb("set args 'a>b' >out", "rr-start", open=False).err.strip()
     assert error == "rr-start: '>' in the arguments is not supported by rr-start. Try: gdbrr record in a shell"
     assert not (stage.place / "out").exists()
+    out = stage.gdb("rr-start a < b", "show args", open=False).out
+    assert '""' in out, "what was refused is not remembered"
 
 
 def test_a_recording_is_not_thrown_away_without_asking(stage: Stage) -> None:

@@ -1,0 +1,74 @@
+"""Where a process under rr-start ends, or its recording does: what GDB had in it is gone, and the way is back."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import ROOT, programs
+from harness.terminal import Terminal
+
+from ..session import recorded, whole
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+
+
+def test_breakpoints_of_a_process_that_ended_are_not_met_again() -> None:
+    """GDB takes them for gone with it; told of one, which it does not know, it goes on, and so for ever."""
+    out = whole(
+        programs.build("rounds"),
+        *("break round_done if 0", "catch syscall getegid", "rr-start", "delete", "reverse-continue", "rr-when"),
+        *("run", "rr-when"),
+    )
+    assert "The program has ended; this is the end of its recording. The way is back." in out, out
+    ticks = re.findall(r"^tick (\d+)\S* of (\d+)", out, re.MULTILINE)
+    assert [tick == last for tick, last in ticks] == [False, True] and ticks[0][0] == "0", out
+    assert "SIGTRAP" not in out and "hit Catchpoint" not in out, out
+
+
+def test_a_call_in_the_process_leaves_no_signal() -> None:
+    """It returns to where nothing can be executed, which is how GDB knows that it did."""
+    there = ("rr-live -e", "print fibonacci(6)", "set var sum = 12", "rr-goto start", "rr-live", "print sum")
+    out = whole(programs.build("past_values"), "break fibonacci", "rr-start", "delete", *there, "continue")
+    assert "$1 = 8\n" in out and "$2 = 12\n" in out and "12 22" in out and "exited normally" in out, out
+    assert "SIGSEGV" not in out, out
+
+
+def test_a_signal_that_is_not_delivered_yet_is_still_told() -> None:
+    there = ("rr-live -e", "print (int)abs(-3)", "rr-goto start", "rr-live", "continue", "continue")
+    out = whole(programs.build("scenes", ["-O0"]), "rr-start crash", *there)
+    assert "$1 = 3\n" in out and "received signal SIGSEGV" in out.partition("tick 0")[2], out
+    assert "terminated with signal SIGSEGV" in out, out
+
+
+def test_nobody_is_at_the_other_end_behind_a_detach(tmp_path: Path) -> None:
+    program = programs.build("past_values")
+    demo = recorded(program, tmp_path)
+    out = whole(program, f"rr-replay {demo}", "detach", "rr-when", f"rr-replay {demo}", "detach", "rr-back", "rr-when")
+    assert out.count(": no demo is open. Try: rr-replay FILE\n") == 3 and "Remote" not in out, out
+
+
+def test_one_stands_at_the_end_behind_an_exit() -> None:
+    """At a terminal; a script says itself where it goes. What was killed is gone."""
+    words = ["gdb", "-nx", "-q"]
+    for command in (
+        *("set pagination off", "set confirm off", "set width 0", "set debuginfod enabled off"),
+        *("set style enabled off", f"source {ROOT / 'gdbinit.py'}", f"file {programs.build('past_values')}"),
+        *("break fibonacci", "rr-start"),
+    ):
+        words += ["-ex", command]
+    with Terminal(*words, size=(40, 120), limit=60) as screen:
+        screen.wait_for("Breakpoint 1, fibonacci")
+        screen.type("delete\ncontinue\n")
+        screen.wait_for("exited normally")
+        screen.wait_for("The way is back.")
+        screen.type("reverse-stepi\nrr-back -w sum\n")
+        screen.wait_for("sum: ")
+        screen.type("kill\nreverse-stepi\n")
+        screen.wait_for("The program is not being run.")
+        screen.type("rr-goto start\n")
+        screen.wait_for("tick 0 of")
+        screen.type("quit\n")
+        assert screen.wait() == 0
