@@ -273,7 +273,8 @@ class Proxy:
         debuggee, _ = self._selected()
         self._vdso = self._vdso or Vdso(debuggee)
         reply = debuggee.memory(request.addr, request.length)
-        reply = reply if debuggee.leaf is None else debuggee.library.as_in_file(request.addr, reply)
+        if debuggee.leaf is not None:
+            reply = debuggee.with_ids(request.addr, debuggee.library.as_in_file(request.addr, reply))
         return reply if reply[:1] == b"E" else self._vdso.shown(request.addr, reply)
 
     def _write_memory(self, request: rq.WriteMemory) -> bytes:

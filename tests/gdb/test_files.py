@@ -40,6 +40,30 @@ def test_a_core_dump_of_a_moment(tmp_path: Path) -> None:
     assert len(frames) >= 3 and "holding" in frames, looked
 
 
+def test_threads_of_a_core_dump_have_their_registers_and_variables(tmp_path: Path) -> None:
+    """The C library's own word for who is who is the process's, which is gone; the ids are the recording's everywhere.
+    What the engine keeps in its library is not the program's."""
+    program, demo, core = programs.build("scenes", ["-O0"]), tmp_path / "x.demo", tmp_path / "core"
+    gdbrr("record", "-o", demo, "--", program, "deadlock").expect(4)
+    look = ("thread apply all -q print mine", "thread apply all -q backtrace 1")
+    there = ("thread apply all -q set var mine = $_gthread * 7", f"gcore {core}", r"echo LOOK\n", *look)
+    out = whole(program, f"rr-replay {demo}", *there).partition("LOOK\n")[2]
+    words = [word for line in ("set width 0", *look, "info sharedlibrary") for word in ("-ex", line)]
+    looked = run("gdb", "-nx", "-batch", *words, program, core, limit=60)
+    listed = looked.out[looked.out.index("\n$1 ") :]  # behind the frame that GDB shows first
+    values, frames = r"^\$\d+ = (\d+)$", r"^#0 .*? (?:in )?(\w+) \("
+    for shown, count in ((values, 3), (frames, 3)):
+        found = [sorted(re.findall(shown, text, re.MULTILINE)) for text in (out, listed)]
+        assert len(found[0]) == count and found[0] == found[1], (out, looked)
+    assert sorted(re.findall(values, out, re.MULTILINE)) == ["14", "21", "7"], out
+    assert "general-purpose registers" not in looked.err and "unavailable" not in looked.out, looked
+    code = re.search(r"^0x(\w+) .*/libgdbrr\.so$", looked.out, re.MULTILINE)
+    assert code is not None, looked
+    parts = run("readelf", "-lW", core).expect(0).out
+    written = [int(start, 16) - int(code[1], 16) for start in re.findall(r"LOAD +\S+ 0x(\w+) .* RW ", parts)]
+    assert written and not [start for start in written if 0 <= start < 6 << 20], parts
+
+
 @pytest.mark.parametrize("how", ["replayed", "recorded"])
 def test_nobody_is_missing_behind_the_kernels_own_library(tmp_path: Path, how: str) -> None:
     """The engine replaces its functions; the unwind tables that came with them would leave out who called."""

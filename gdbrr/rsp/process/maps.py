@@ -15,6 +15,8 @@ from gdbrr.launch.carried import names
 
 NAMES = (b"maps", b"smaps")
 _HEAD = re.compile(rb"([0-9a-f]+)-([0-9a-f]+)( [rwxps-]{4} .*)")
+_DATA = re.compile(rb" rw.*/libgdbrr\.so")
+"""Variables of the engine; those that are 0 at first come right behind them, without a name."""
 _LARGE = 1 << 20
 """Anonymous mappings from here on are looked at: heaps are reserved by the gigabyte, stacks by the megabyte."""
 _PAGE = 4096
@@ -39,13 +41,14 @@ def written(pid: int, name: bytes) -> str:
 
 def shown(pid: int, text: bytes, touched: bool) -> bytes:
     """TEXT of maps or smaps without the engine's mappings. With TOUCHED, as for a core dump, large ones are cut into
-    the pieces that were."""
+    the pieces that were, and of the engine's library there is its code, which is in its file."""
     brought = names.of(pid)
     text = brought.recorded_in(text) if brought else text
     out: list[bytes] = []
     ranges: list[tuple[int, int]] = []
     tail = b""
     body: list[bytes] = []
+    data_end = 0
 
     def finish() -> None:
         for start, end in ranges:
@@ -59,7 +62,9 @@ def shown(pid: int, text: bytes, touched: bool) -> bytes:
             continue
         finish()
         start, end, tail, body = int(head[1], 16), int(head[2], 16), head[3], []
-        if lib.GR_ZONE <= start < lib.GR_ZONE_END:
+        own = touched and (_DATA.fullmatch(tail) or (start == data_end and tail.split()[3:] == [b"0"]))
+        data_end = end if own else data_end
+        if own or lib.GR_ZONE <= start < lib.GR_ZONE_END:
             ranges = []
         elif touched and end - start >= _LARGE and line.split()[4] == b"0" and not line.rstrip().endswith(b"]"):
             ranges = used(pid, start, end)
