@@ -188,7 +188,6 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_patch_init(program);
 	if (vdso)
 		gr_vdso_init(vdso);
-	gr_fd_init();
 	if (loader)
 		gr_loader_forget(loader);
 	gr_stack_init((uint64_t)self->ctid - self->fs_base);

@@ -60,7 +60,30 @@ static bool gone(struct gr_thread *t)
 	       GR_RAW(SYS_tgkill, gr_pid(), t->pub.tid, 0) != 0;
 }
 
-struct gr_thread *gr_thread_alloc(uint32_t index)
+// Of those who have ended something is still asked: of what they held, and where the kernel clears their ids. But not of their stacks.
+static uint64_t ended[GR_LIVE_THREADS / 64]; // by block
+static uint32_t ended_lock;
+#define KEPT ((sizeof(struct gr_thread) + GR_PAGE - 1) & -(uint64_t)GR_PAGE)
+
+void gr_thread_ended(const struct gr_thread *self)
+{
+	__atomic_fetch_or(&ended[self->block / 64], 1ULL << self->block % 64, __ATOMIC_RELEASE);
+}
+
+static void clear_ended(void)
+{
+	for (uint32_t i = 0; i < GR_LIVE_THREADS / 64; i++)
+		for (uint64_t bits = __atomic_load_n(&ended[i], __ATOMIC_ACQUIRE); bits; bits &= bits - 1) {
+			uint32_t bit = __builtin_ctzll(bits);
+			struct gr_thread *t = gr_thread_block(64 * i + bit);
+			if (!gone(t))
+				continue;
+			__atomic_fetch_and(&ended[i], ~(1ULL << bit), __ATOMIC_RELAXED);
+			GR_RAW(SYS_madvise, (uint64_t)t + KEPT, GR_THREAD_BLOCK - KEPT, MADV_DONTNEED);
+		}
+}
+
+static struct gr_thread *take_block(uint32_t index)
 {
 	for (uint32_t i = 0; i < GR_LIVE_THREADS; i++) {
 		uint32_t block = (index + i) % GR_LIVE_THREADS;
@@ -72,6 +95,7 @@ struct gr_thread *gr_thread_alloc(uint32_t index)
 		if (!__atomic_compare_exchange_n(&t->pub.state, &state, GR_T_BORN, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
 			continue;
 		memset((char *)t + sizeof(t->pub.state), 0, sizeof *t - sizeof(t->pub.state));
+		__atomic_fetch_and(&ended[block / 64], ~(1ULL << block % 64), __ATOMIC_RELAXED);
 		t->block = block;
 		t->pub.index = index;
 		t->pub.tick = ~0ULL;
@@ -79,6 +103,15 @@ struct gr_thread *gr_thread_alloc(uint32_t index)
 		return t;
 	}
 	return NULL;
+}
+
+struct gr_thread *gr_thread_alloc(uint32_t index)
+{
+	gr_latch(&ended_lock);
+	clear_ended();
+	struct gr_thread *t = take_block(index);
+	gr_unlatch(&ended_lock);
+	return t;
 }
 
 struct gr_thread *gr_thread_by_index(uint32_t index)

@@ -129,6 +129,9 @@ bool gr_thread_is(const struct gr_thread *t, uint32_t tid);
 // T becomes a thread of a copy, and is about to get an id there.
 void gr_thread_copied(struct gr_thread *t);
 
+// SELF makes one more call, its exit.
+void gr_thread_ended(const struct gr_thread *self);
+
 // A block may be taken again once its thread is gone from the kernel.
 void gr_thread_release(struct gr_thread *t);
 

@@ -44,6 +44,16 @@ static bool full(struct gr_thread *self, const char *why, uint64_t a, uint64_t b
 // is room. INVARIANT(made-without-gaps): everything in front of `made` is, also what other threads are about to make themselves.
 #define PIECE 0x40000
 
+// INVARIANT(log-is-no-burden): of the log the program's memory has what is being written, little more: what is full, what nobody
+// writes any more and what is made ahead are in the file alone. A page comes back by itself.
+static void let_go(uint64_t from, uint64_t to)
+{
+	GR_RAW(SYS_madvise, from, to - from, MADV_DONTNEED);
+}
+
+// From here on the pages are made by the controller, too (gdbrr/ctl/ahead.py), and those of one piece are soon used up.
+#define LONG 0x100000
+
 static long populate(uint64_t to)
 {
 	static uint64_t made = GR_DATA_ADDR;
@@ -58,7 +68,16 @@ static long populate(uint64_t to)
 	while (!GR_IS_ERR(ret) && before < piece &&
 	       !__atomic_compare_exchange_n(&made, &before, piece, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
+	if (!GR_IS_ERR(ret) && piece > to && to < GR_DATA_ADDR + LONG)
+		let_go(to, piece);
 	return ret;
+}
+
+void gr_log_let_go(struct gr_thread *self)
+{
+	const struct gr_chunk *chunk = self->chunk;
+	if (chunk)
+		let_go((uint64_t)chunk, (uint64_t)chunk + (uint64_t)chunk->units * GR_UNIT);
 }
 
 // Threads may come and go all the time, and what one leaves empty stays so: its first chunk is small, each further one twice as large.
@@ -81,6 +100,7 @@ static bool new_chunk(struct gr_thread *self, size_t need)
 	long ret = populate((uint64_t)chunk + size);
 	if (GR_IS_ERR(ret) && ret != -22) // EINVAL: before Linux 5.14
 		return full(self, "no space for the log (error %d after %u bytes)", -ret, first * GR_UNIT);
+	gr_log_let_go(self);
 	chunk->thread = self->pub.index;
 	chunk->seq = self->seq++;
 	chunk->units = units;

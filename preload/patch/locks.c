@@ -19,6 +19,9 @@
 #define LOCKS 2048
 #define IN_FUNCTION 128
 #define JUMP 5
+#define PM_PRESENT (1ULL << 63)
+#define PM_SWAPPED (1ULL << 62)
+#define PM_OF_FILE (1ULL << 61)
 
 __thread uint64_t gr_lock_rcx, gr_lock_r11;
 
@@ -151,7 +154,7 @@ void gr_lock_perform(const struct gr_lock *lock, struct gr_regs *regs, uint64_t 
 }
 
 // ---------------------------------------------------------------- one function
-static uint8_t code[0x10000];
+static uint8_t code[0x10000] __attribute__((aligned(GR_PAGE)));
 
 // The bytes as they are in the file: a debugger has breakpoints in the memory.
 static bool from_file(const struct gr_function *f)
@@ -356,6 +359,29 @@ void gr_lock_find(struct gr_thread *self)
 	found = find_all(self);
 }
 
+// All of the library has been looked at, a megabyte of which the program itself comes to a part. What is not changed goes, and comes
+// back from its file. INVARIANT(one-thread-yet): nobody changes any of it meanwhile, which a debugger might.
+static void let_go(void)
+{
+	uint64_t entries[256], start = text.object_start, page = start;
+	long fd = GR_RAW(SYS_open, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC, 0), n = 0;
+	for (uint64_t i = 0; page < text.object_end; page += GR_PAGE, i++) {
+		if (i * 8 >= (uint64_t)n) {
+			i = 0;
+			n = GR_RAW(SYS_pread64, fd, entries, sizeof entries, page / GR_PAGE * 8);
+			if (n < 8)
+				break;
+		}
+		if (!(entries[i] & PM_SWAPPED) && (entries[i] & PM_OF_FILE || !(entries[i] & PM_PRESENT)))
+			continue;
+		GR_RAW(SYS_madvise, start, page - start, MADV_DONTNEED);
+		start = page + GR_PAGE;
+	}
+	GR_RAW(SYS_madvise, start, page - start, MADV_DONTNEED);
+	GR_RAW(SYS_madvise, code, sizeof code, MADV_DONTNEED);
+	GR_RAW(SYS_close, fd);
+}
+
 const char *gr_lock_patch(struct gr_thread *self, uint64_t *ret_where)
 {
 	if (!found && !why)
@@ -364,6 +390,8 @@ const char *gr_lock_patch(struct gr_thread *self, uint64_t *ret_where)
 		sum = gr_hash_word(GR_HASH_SEED, count);
 		for (uint32_t i = 0; i < count; i++)
 			sum = gr_hash_word(sum, locks[i].addr - text.start);
+		if (gr_mode == GR_MODE_RECORD && !(gr_slot->flags & GR_SLOT_DEBUGGED))
+			let_go();
 	}
 	*ret_where = where;
 	return why;

@@ -245,6 +245,7 @@ void gr_exit(struct gr_call *call)
 		GR_REAL(self, pthread_detach, self->fs_base);
 	if (gr_mode == GR_MODE_RECORD) {
 		gr_log(self, &ev);
+		gr_log_let_go(self);
 		gr_heap_give(self->heap);
 		__atomic_store_n(&self->pub.state, GR_T_EXITED, __ATOMIC_RELEASE);
 		if (!detached)
@@ -259,6 +260,7 @@ void gr_exit(struct gr_call *call)
 	uint32_t looked_at = gr_mode == GR_MODE_RECORD ? GR_SLOT_DEBUGGED : GR_SLOT_HOLD_END;
 	if (self->pub.tid == (uint32_t)gr_pid() && self->ctid && gr_slot->flags & looked_at)
 		gr_park_leader(self);
+	gr_thread_ended(self);
 	GR_RAW(SYS_exit, call->arg[0]);
 }
 

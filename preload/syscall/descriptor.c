@@ -12,7 +12,7 @@
 #include "../core/page.h"
 #include "../core/raw.h"
 
-static uint8_t table[GR_DESCRIPTORS];
+static uint8_t table[GR_DESCRIPTORS]; // ^ GR_FD_NONE: where nothing is open there are zeros, and no memory
 static uint32_t keys[GR_DESCRIPTORS];
 static uint8_t actions[GR_DESCRIPTORS];
 static uint8_t kinds[GR_DESCRIPTORS];
@@ -20,20 +20,15 @@ static uint32_t openings[GR_DESCRIPTORS], opened;
 
 _Static_assert((int)GR_CLASS_COUNT <= GR_FD_NONE, "class numbers fit beside the flags");
 
-void gr_fd_init(void)
-{
-	memset(table, GR_FD_NONE, sizeof table);
-}
-
 uint8_t gr_fd_get(uint64_t fd)
 {
-	return fd < GR_DESCRIPTORS ? table[fd] : GR_FD_NONE;
+	return (fd < GR_DESCRIPTORS ? table[fd] : 0) ^ GR_FD_NONE;
 }
 
 void gr_fd_set(uint64_t fd, uint8_t value)
 {
 	if (fd < GR_DESCRIPTORS)
-		__atomic_store_n(&table[fd], value, __ATOMIC_RELAXED);
+		__atomic_store_n(&table[fd], value ^ GR_FD_NONE, __ATOMIC_RELAXED);
 }
 
 static uint32_t key_of(const struct stat *st)
@@ -109,14 +104,15 @@ void gr_fd_advance(const struct gr_call *call)
 uint32_t gr_fd_native(uint32_t fd)
 {
 	for (; fd < GR_DESCRIPTORS; fd++) {
-		uint64_t eight = 0;
+		uint64_t eight = 1;
 		if (fd % sizeof eight == 0)
 			memcpy(&eight, &table[fd], sizeof eight);
-		if (eight == 0x0101010101010101 * GR_FD_NONE) { // most are not open
+		if (!eight) { // most are not open
 			fd += sizeof eight - 1;
 			continue;
 		}
-		bool there = (table[fd] & GR_FD_CLASS) != GR_FD_NONE && !(table[fd] & GR_FD_RECORDED);
+		uint8_t entry = gr_fd_get(fd);
+		bool there = (entry & GR_FD_CLASS) != GR_FD_NONE && !(entry & GR_FD_RECORDED);
 		if (there && (kinds[fd] == GR_KIND_regular || kinds[fd] == GR_KIND_directory))
 			return fd;
 	}
@@ -154,8 +150,8 @@ static void received(const struct msghdr *msg)
 
 static bool is_native_file(uint64_t fd)
 {
-	uint8_t cls = table[fd] & GR_FD_CLASS;
-	return cls != GR_FD_NONE && cls != GR_CLASS_device && !(table[fd] & GR_FD_RECORDED);
+	uint8_t entry = gr_fd_get(fd), cls = entry & GR_FD_CLASS;
+	return cls != GR_FD_NONE && cls != GR_CLASS_device && !(entry & GR_FD_RECORDED);
 }
 
 void gr_fd_inherited(void)

@@ -18,8 +18,6 @@
 #define GR_FD_ERR 0x40    // what was descriptor 2
 #define GR_FD_RECORDED 0x80 // made by a recorded call: on replay the kernel does not know it
 
-void gr_fd_init(void);
-
 // The three that a program is started with.
 void gr_fd_standard(const uint8_t classes[3]);
 uint8_t gr_fd_get(uint64_t fd);
