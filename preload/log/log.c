@@ -44,8 +44,10 @@ static bool full(struct gr_thread *self, const char *why, uint64_t a, uint64_t b
 // is room. INVARIANT(made-without-gaps): everything in front of `made` is, also what other threads are about to make themselves.
 #define PIECE 0x40000
 
-// INVARIANT(log-is-no-burden): of the log the program's memory has what is being written, little more: what is full, what nobody
-// writes any more and what is made ahead are in the file alone. A page comes back by itself.
+// INVARIANT(log-is-no-burden): of the log the program's memory has two pieces and what threads are writing: what is full, what nobody
+// writes any more and what is made ahead are in the file alone. A page comes back by itself. In pieces, for the same reason.
+static uint64_t gone = GR_DATA_ADDR; // what lies in front of it
+
 static void let_go(uint64_t from, uint64_t to)
 {
 	GR_RAW(SYS_madvise, from, to - from, MADV_DONTNEED);
@@ -65,19 +67,27 @@ static long populate(uint64_t to)
 	long ret = GR_RAW(SYS_madvise, from, piece - from, MADV_POPULATE_WRITE);
 	if (GR_IS_ERR(ret) && piece > to)
 		ret = GR_RAW(SYS_madvise, from, (piece = to) - from, MADV_POPULATE_WRITE);
-	while (!GR_IS_ERR(ret) && before < piece &&
-	       !__atomic_compare_exchange_n(&made, &before, piece, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+	if (GR_IS_ERR(ret))
+		return ret;
+	while (before < piece && !__atomic_compare_exchange_n(&made, &before, piece, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
-	if (!GR_IS_ERR(ret) && piece > to && to < GR_DATA_ADDR + LONG)
+	if (to < GR_DATA_ADDR + LONG)
 		let_go(to, piece);
-	return ret;
+	let_go(__atomic_exchange_n(&gone, from, __ATOMIC_RELAXED), from);
+	return 0;
 }
 
-void gr_log_let_go(struct gr_thread *self)
+// Where others write much more, this thread's chunk has gone with what lies around it, and come back.
+static void chunk_is_full(const struct gr_thread *self)
 {
-	const struct gr_chunk *chunk = self->chunk;
-	if (chunk)
-		let_go((uint64_t)chunk, (uint64_t)chunk + (uint64_t)chunk->units * GR_UNIT);
+	if (self->chunk && (uint64_t)self->chunk < __atomic_load_n(&gone, __ATOMIC_RELAXED))
+		gr_log_let_go(self);
+}
+
+void gr_log_let_go(const struct gr_thread *self)
+{
+	if (self->chunk)
+		let_go((uint64_t)self->chunk, (uint64_t)self->chunk + (uint64_t)self->chunk->units * GR_UNIT);
 }
 
 // Threads may come and go all the time, and what one leaves empty stays so: its first chunk is small, each further one twice as large.
@@ -100,7 +110,7 @@ static bool new_chunk(struct gr_thread *self, size_t need)
 	long ret = populate((uint64_t)chunk + size);
 	if (GR_IS_ERR(ret) && ret != -22) // EINVAL: before Linux 5.14
 		return full(self, "no space for the log (error %d after %u bytes)", -ret, first * GR_UNIT);
-	gr_log_let_go(self);
+	chunk_is_full(self);
 	chunk->thread = self->pub.index;
 	chunk->seq = self->seq++;
 	chunk->units = units;

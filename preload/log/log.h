@@ -25,7 +25,7 @@ uint64_t gr_log_stamp(struct gr_thread *self, unsigned stamps, uint64_t floor);
 void gr_log_commit(struct gr_thread *self);
 
 // This thread writes no more to its chunk.
-void gr_log_let_go(struct gr_thread *self);
+void gr_log_let_go(const struct gr_thread *self);
 
 // Stamps the event and commits it. Takes its place in the order at the call.
 void gr_log(struct gr_thread *self, struct gr_event *ev);
