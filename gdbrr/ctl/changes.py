@@ -8,7 +8,7 @@ gets one of his own, so a page that the skeleton shares when it stands again is 
 whoever else lives or has ended by then; one that changed and changed back is not shared. Everything else counts as
 written: a page that is not there, a file's, one in swap, one of a mapping that is shared on purpose, and where the
 engine says that something was mapped, moved or dropped. A page of zeros may be the kernel's own, which many share;
-see Checkpoints.untouched.
+see has_all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import fcntl
 import os
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from gdbrr.abi import ffi, lib
 from gdbrr.ctl.control import Slot
@@ -78,6 +78,16 @@ class Changes:
 def _holds(stretches: array[int], start: int, end: int) -> bool:
     at = bisect.bisect_right(stretches, start)
     return bool(at % 2) and end <= stretches[at]
+
+
+def has_all(read: Callable[[int, int], bytes], address: int, size: int) -> bool:
+    """INVARIANT(zeros-are-nobodys): a page of zeros may be one that the kernel shows to everybody who has none; it says
+    nothing about what was there in between."""
+    pages = range(address // _PAGE, (address + size - 1) // _PAGE + 1)
+    try:
+        return all(any(read(page * _PAGE, _PAGE)) for page in pages)
+    except OSError:  # it was ended from outside
+        return False
 
 
 # ---------------------------------------------------------------- asking the kernel

@@ -2,7 +2,7 @@
 
 Runs in: the server and scripts; the skeleton is driven by a thread of its own. May call: errors, demo, ctl, launch.
 Owns: which checkpoints exist. INVARIANT(one-at-the-list): whoever looks at them or changes them holds the lock; the
-thread alone commands the skeleton, and nobody but who opened the timeline wakes anything.
+thread alone commands the skeleton, and nobody but who opened the timeline wakes anything else.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from gdbrr.abi import lib
-from gdbrr.ctl.changes import Changes, unwritten_pages
+from gdbrr.ctl.changes import Changes, has_all, unwritten_pages
 from gdbrr.ctl.control import Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
@@ -59,10 +59,8 @@ class Checkpoints:
         self._next = 0
         self._kept: list[Checkpoint] = []
         self._near = Near()
-        self._pinned = 0
-        self._thinned = False
-        self._left = time.monotonic()  # when the newest was made
-        self._cost = 0.0  # seconds that it took
+        self._pinned, self._thinned = 0, False
+        self._left, self._cost = time.monotonic(), 0.0  # when the newest was made, seconds that it took
         self._changes = Changes()
         self._frozen_at: int | None = None  # where the skeleton left its newest copy, if nothing went wrong
         self._lock = threading.Condition(threading.RLock())  # notified when the thread has something to do, or has done
@@ -71,7 +69,9 @@ class Checkpoints:
         self._busy = 0  # searches and ways to a place that are under way: they have the processors to themselves
         self._closing = False
         self._failed: Exception | None = None  # why the skeleton went no farther
-        self._skeleton = Worker(replay.control, replay.slot, demo)
+        self._lost = False
+        self._soft: Soft | None = None  # of those lost
+        self._skeleton = self._first = Worker(replay.control, replay.slot, demo)
         self.states = States(len(demo.threads), self._another) if check else None
         self._skeleton.states = self.states
         self._skeleton.finish()
@@ -86,8 +86,8 @@ class Checkpoints:
         """Run from one start to the next as long as there are any."""
         try:
             while self._may_go_on():
-                self._skeleton.begin(self._starts[self._next])
-                state = self._skeleton.finish(self._stop_if_closing)
+                if (state := self._to_next()) is None:
+                    continue
                 with self._lock:
                     if state != lib.GR_S_STANDING:
                         self._next = len(self._starts)  # the program's end came first
@@ -100,15 +100,31 @@ class Checkpoints:
             with self._lock:
                 self._failed = error
                 if isinstance(error, Desynchronised):
-                    self._skeleton.drop()  # it can go nowhere any more; the checkpoints that it left can
+                    self._skeleton.stop()  # it can go nowhere any more; the checkpoints that it left can
                 self._lock.notify_all()
+
+    def _to_next(self) -> int | None:
+        """Run to the next start. INVARIANT(copies-go-first): where that takes more threads than there may be, it
+        answers None: checkpoints go, and another skeleton goes on, at once or where somebody asks again."""
+        try:
+            if self._lost:
+                with self._lock:
+                    self._skeleton, self._lost = self.wake(self._kept[-1]), False
+            self._skeleton.begin(self._starts[self._next])
+            return self._skeleton.finish(self._stop_if_closing)
+        except NoProcess as error:
+            with self._lock:
+                self._soft, self._frozen_at, self._lost = self.soft, None, True
+                self._skeleton.stop()
+                self._failed = None if self.make_room(None) else error
+                self._lock.notify_all()
+            return None
 
     def _may_go_on(self) -> bool:
         with self._lock:
             while not self._closing and (self.grows or self._next < len(self._starts)):
-                if self._next < len(self._starts) and (
-                    self._starts[self._next] <= self._wanted or (self._ahead and not self._busy)
-                ):
+                more = self._next < len(self._starts) and not self._failed
+                if more and (self._starts[self._next] <= self._wanted or (self._ahead and not self._busy)):
                     return True
                 self._lock.wait()
             return False
@@ -123,22 +139,22 @@ class Checkpoints:
             first = self._skeleton.slot.tick
             try:
                 while self._next < len(self._starts) and self._starts[self._next] <= tick:
-                    if self._failed:
-                        raise self._failed
+                    if failed := self._failed:
+                        self._failed = None if isinstance(failed, NoProcess) else failed
+                        raise failed
                     self._wanted = tick
                     self._lock.notify_all()
                     self._lock.wait(_LOOK)
                     self._look_at_time()
                     if progress:
-                        done = self._skeleton.slot.tick - first
-                        progress("replaying", min(1.0, max(0, done) / max(1, tick - first)))
+                        progress("replaying", min(1.0, max(0, self._skeleton.slot.tick - first) / max(1, tick - first)))
             finally:
                 self._wanted = -1
             if isinstance(self._failed, Desynchronised) and tick > self._failed.tick:
                 raise self._failed
 
     def _look_at_time(self) -> None:
-        """Raise an error where the skeleton does not, because it has no demo of its own to be measured by."""
+        """Raise an error where the skeleton does not: it may have no demo of its own to be measured by."""
 
     @contextlib.contextmanager
     def _working(self) -> Iterator[None]:
@@ -178,8 +194,7 @@ class Checkpoints:
         made.keeper = self
         at = bisect.bisect_left(self.ticks, made.tick)
         self._kept.insert(at, made)
-        if at:
-            before = self._kept[at - 1]  # by now it holds what has changed since
+        for before in self._kept[max(0, at - 1) : at]:  # by now it holds what has changed since
             before.held = before.private()
         self._thin()
 
@@ -213,18 +228,15 @@ class Checkpoints:
                 return False
             while len(self._kept) > goal and self._end_one(needed):
                 pass
-            self._most = goal
-            self._thinned = True
+            self._most, self._thinned = goal, True
             return True
 
     def again(self, lost: Checkpoint) -> Checkpoint:
         with self._lock:
             at = bisect.bisect_left(self.ticks, lost.tick)
             if not at:
-                raise GdbrrError(
-                    "the first checkpoint of the replay was ended from outside",
-                    "free some memory and open the demo again",
-                )
+                what = "the first checkpoint of the replay was ended from outside"
+                raise GdbrrError(what, "free some memory and open the demo again")
             worker = self._kept[at - 1].wake(self._final_thread)
         try:
             worker.run(lost.tick)
@@ -251,9 +263,13 @@ class Checkpoints:
             source = self._kept[bisect.bisect_right(self.ticks, tick) - 1]
             worker = self.wake(source)
         worker.states = None
+        return self._brought(worker, tick, lambda: worker.run(tick))
+
+    def _brought(self, worker: Worker, tick: int, bring: Callable[[], object]) -> Worker:
+        """WORKER at TICK, to which BRING brings it; it ends where that fails."""
         try:
             if worker.slot.tick < tick:
-                worker.run(tick)
+                bring()
         except BaseException:
             worker.drop()
             raise
@@ -273,7 +289,7 @@ class Checkpoints:
     @property
     def soft(self) -> Soft | None:
         """Output that differed while the skeleton ran."""
-        return self._skeleton.slot.soft
+        return self._soft or self._skeleton.slot.soft
 
     def knob(self, name: str) -> int:
         """What the profile of the recording says."""
@@ -306,13 +322,7 @@ class Checkpoints:
     def _come_to(self, tick: int, progress: Progress | None) -> Worker:
         with self._lock:
             worker = self.wake(self.nearest(tick, progress))
-        try:
-            if worker.slot.tick < tick:
-                self._go_on(worker, tick, progress)
-        except BaseException:
-            worker.drop()
-            raise
-        return worker
+        return self._brought(worker, tick, lambda: self._go_on(worker, tick, progress))
 
     def _go_on(self, worker: Worker, tick: int, progress: Progress | None) -> None:
         """INVARIANT(again-is-near): who was at a place comes there, and a little in front of it, by a short way."""
@@ -358,28 +368,17 @@ class Checkpoints:
             # Others in the newest span only: what was not written to is known between the starts of epochs.
             newest = kept[-1].tick if kept else last
             kept += self._near.between(newest, last)
-        if not kept:  # BEFORE is the beginning of time
-            return []
         ends = [checkpoint.tick for checkpoint in kept[1:]] + [before.tick]
-        return list(reversed(list(zip(kept, ends, strict=True))))
+        return list(zip(kept, ends, strict=False))[::-1]  # none where BEFORE is the beginning of time
 
     def untouched(self, span: tuple[Checkpoint, int], address: int, size: int) -> bool:
-        """Whether it is certain that these bytes are not written to in a span of `spans`.
-
-        INVARIANT(zeros-are-nobodys): a page of zeros may be one that the kernel shows to everybody who has none; it
-        says nothing about what was there in between.
-        """
+        """Whether it is certain that these bytes are not written to in a span of `spans`."""
         start, end = span[0].tick, span[1]
-        last = address + size - 1
         with self._lock:
             if not self._changes.unwritten(start, end, address, size):
                 return False
             behind = next((kept for kept in self._kept if kept.tick == end), None)
-        pages = range(address // lib.GR_PAGE, last // lib.GR_PAGE + 1)
-        try:
-            return behind is not None and all(any(behind.read(page * lib.GR_PAGE, lib.GR_PAGE)) for page in pages)
-        except OSError:  # it was ended from outside
-            return False
+        return behind is not None and has_all(behind.read, address, size)
 
     @property
     def ticks(self) -> list[int]:
@@ -394,7 +393,7 @@ class Checkpoints:
             self._skeleton.slot.poke()
             self._thread.join()
         self._near.end()
-        for checkpoint in self._kept:
-            checkpoint.drop()
-        self._kept.clear()
+        while self._kept:
+            self._kept.pop().drop()
         self._skeleton.drop()
+        self._first.drop()

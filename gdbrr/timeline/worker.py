@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
@@ -101,6 +102,15 @@ class Process:
         end_process(self.pid)
         if self.slot.index:
             self.control.give_slot(self.slot)
+
+    def stop(self) -> None:
+        """End it alone. INVARIANT(first-ends-last): with a replay's first process `drop` ends all others."""
+        if self.slot.index:
+            self.drop()
+            return
+        with contextlib.suppress(ProcessLookupError, ChildProcessError):
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)  # its threads may not be there any more, either
 
     def digest(self) -> Digest:
         """Only while it stands."""

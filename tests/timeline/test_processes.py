@@ -22,7 +22,7 @@ from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.timeline.model import Moment, Point
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from gdbrr.timeline.tracer import NoProcess
-from gdbrr.timeline.worker import Checkpoint, Process, Worker
+from gdbrr.timeline.worker import Checkpoint, Desynchronised, Process, Worker
 from harness import ROOT, programs
 from replay.alter import alter
 
@@ -275,6 +275,29 @@ def test_time_ends_where_the_replay_is_desynchronised(moments_program: Program, 
         assert leaf.moment == timeline.end and leaf.ended
         with pytest.raises(GdbrrError, match="is behind the end"):
             timeline.seek(Moment(cut.tick + 1))
+    assert not children()
+
+
+def test_checkpoints_outlive_a_skeleton_that_is_desynchronised(
+    moments_program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INVARIANT(first-ends-last). Without it they end with the skeleton, which is the first of their group."""
+    finish, last = Worker.finish, 60
+
+    def finished(self: Worker, *arguments: Any, **more: Any) -> int:
+        state = finish(self, *arguments, **more)
+        if not self.slot.index and self.slot.tick > last:
+            raise Desynchronised(last, f"the replay is desynchronised at tick {last}")
+        return state
+
+    demo = recorded(moments_program.path, tmp_path, "--set", "epochs.ticks=16")
+    monkeypatch.setattr(Worker, "finish", finished)
+    with open_demo(demo) as timeline:
+        cut = timeline.settle()
+        assert cut is not None and cut.tick == last
+        assert timeline.checkpoints == [0, 16, 32, 48]
+        for tick in (last, 40, 3):
+            assert timeline.seek(Moment(tick)).tick == tick
     assert not children()
 
 

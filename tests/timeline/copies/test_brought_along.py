@@ -167,3 +167,43 @@ def test_where_the_kernel_allows_no_more_processes_checkpoints_go(points: str) -
     for done in few:  # fewer than the program itself has, and who replays it
         last = done.expect(1).err.splitlines()[-1]
         assert re.search(REFUSED, last), done.err
+
+
+LATE = """
+import resource, sys
+import gdbrr
+from gdbrr.timeline.model import Point, PointKind
+
+demo, address, allowed = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+resource.setrlimit(resource.RLIMIT_NPROC, (allowed, allowed))
+with gdbrr.open(demo) as timeline:
+    leaf = timeline.seek(timeline.end)
+    print("end", int.from_bytes(leaf.read(address, 4), "little"))
+    leaf.drop()
+    print("hits", len(timeline.all_hits([Point(PointKind.CHANGE, address, 4)])))
+    print("checkpoints", len(timeline.checkpoints), "of", len(timeline.epochs))
+"""
+
+
+@pytest.mark.needs("any_user")
+@pytest.mark.parametrize("points", BOTH_WAYS)
+def test_threads_that_are_made_late_find_room(points: str) -> None:
+    """INVARIANT(copies-go-first): the skeleton needs them when checkpoints have taken all there is. Without it the demo
+    was lost: the skeleton was refused a thread for good. There must be room for nine threads, two tasks of the server,
+    the first process, which stays until all end, two checkpoints and a tracer."""
+    program, user = Program("late_threads"), users.lonely()
+    with users.place(user) as place:
+        own = place / "late_threads"
+        own.write_bytes(program.path.read_bytes())
+        own.chmod(0o755)
+        words = ("record", "-o", "x.demo", *EPOCHS, "--set", f"points={points}", "--", own, "8")
+        users.as_user(user, "-m", "gdbrr", *words, cwd=place).expect(0)
+        address = str(program.symbols["count"])
+        for allowed in (15, 17, 40):
+            told = users.as_user(user, "-c", LATE, "x.demo", address, str(allowed), cwd=place).expect(0)
+            lines = dict(line.split(" ", 1) for line in told.out.splitlines())
+            assert lines["end"] == "80" and lines["hits"] == "80"
+            kept, epochs = (int(number) for number in re.findall(r"\d+", lines["checkpoints"]))
+            assert 2 <= kept < allowed and kept < epochs
+        few = users.as_user(user, "-c", LATE, "x.demo", address, "12", cwd=place).expect(1)
+    assert re.search(REFUSED, few.err.splitlines()[-1]), few.err
