@@ -94,7 +94,11 @@ def made_ctl() -> Iterator[tuple[Ctl, int]]:
     """
     fd = os.memfd_create("gdbrr-ctl", os.MFD_CLOEXEC)
     try:
-        os.ftruncate(fd, CTL_SIZE)
+        try:
+            os.ftruncate(fd, CTL_SIZE)
+        except OSError as error:
+            what = f"this machine refuses {CTL_SIZE} bytes for what a replay says: {error.strerror}"
+            raise GdbrrError(what, "raise the limit of files (`ulimit -f unlimited`)") from None
         yield _new_ctl(fd), fd
     finally:
         os.close(fd)

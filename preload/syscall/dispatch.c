@@ -161,7 +161,7 @@ static void replay_native(struct gr_call *call)
 	bool makes = gr_fd_numbers(call);
 	bool ended = gr_gate_peek(call->self, &ev) && (ev.result == GR_RESTART || ev.result == -EINTR); // by a signal
 	if (!makes && !ended) {
-		real = call->result = gr_call_kernel(call);
+		real = call->result = call->nr == SYS_brk ? gr_break(call) : gr_call_kernel(call);
 		if (gr_copy_watched)
 			show_outputs(call);
 	}

@@ -9,6 +9,7 @@
 
 int value;              // 1 .. 3000 in one segment; then 3001 by read(2); then 3002 .. 3041 by two threads in turns
 long block[4];          // block[i] = 10 + i, in order, and then block[2] = 99
+int *heap;              // heap[2] = 8, and then the end of the heap goes back and forth over it
 int pid;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 
@@ -57,6 +58,10 @@ int main(void)
 	madvise(PLACE, 4096, MADV_DONTNEED);
 	page[2] = 7;
 	munmap(PLACE, 4096);
+	heap = sbrk(8192);
+	heap[2] = 8;
+	sbrk(-8192);
+	sbrk(8192);
 	caller();
 	for (int i = 0; i < 2; i++)
 		pthread_create(&threads[i], NULL, work, NULL);

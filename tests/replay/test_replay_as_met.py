@@ -228,3 +228,10 @@ def test_nothing_is_left_after_a_desynchronised_one(flood: Path, tmp_path: Path)
     place.mkdir()
     run(*GDBRR, "replay", altered, cwd=ROOT, env={"TMPDIR": str(place)}).expect(125)
     assert not list(place.iterdir())
+
+
+def test_a_limit_of_file_sizes_is_said(flood: Path) -> None:
+    """What a replay says stands in a file in memory, which the limit (`ulimit -f`) is for as well."""
+    result = run("prlimit", "--fsize=1048576", *GDBRR, "replay", flood, cwd=ROOT).expect(1)
+    assert result.out == "" and result.err.count("\n") == 1
+    assert result.err.endswith(": File too large. Raise the limit of files (`ulimit -f unlimited`)\n")

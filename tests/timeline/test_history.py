@@ -220,6 +220,14 @@ def test_what_is_mapped_over_unmapped_or_dropped_is_stored_to(opened: DemoTimeli
     assert (word(before, PLACE + 8), word(after, PLACE + 8)) == (5, 0)
 
 
+def test_the_end_of_the_heap_goes_back_and_forth(opened: DemoTimeline, program: Program) -> None:
+    """By `brk`: what was behind it is zero when it comes back. It was no hit."""
+    heap = word(opened.seek(opened.end), program.symbols["heap"], 8)
+    hits = opened.all_hits([Point(PointKind.WRITE, heap + 8, 4)])
+    moved = [(hit.old, hit.new, hit.moment.pc is None) for hit in hits]
+    assert moved == [(0, 0, True), (0, 8, False), (8, 0, True), (0, 0, True)]  # forth, stored to, back, forth
+
+
 def test_a_call_stores_where_it_returns_to(opened: DemoTimeline, program: Program) -> None:
     leaf = opened.seek(opened.all_hits([Point(PointKind.EXEC, program.symbols["leaf"])])[0].moment)
     place = standing(leaf)["rsp"]

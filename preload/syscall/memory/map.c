@@ -66,6 +66,17 @@ static void mapped(uint64_t from, uint64_t len)
 		gr_copy_mapped(from, (len + 4095) & ~4095ULL);
 }
 
+// The end of the heap moves: pages behind it are gone, and new when it comes back.
+long gr_break(struct gr_call *call)
+{
+	long before = GR_RAW(SYS_brk, 0), ret = gr_call_kernel(call);
+	uint64_t from = ((uint64_t)(ret < before ? ret : before) + 4095) & ~4095ULL;
+	uint64_t to = ((uint64_t)(ret < before ? before : ret) + 4095) & ~4095ULL;
+	if (from < to)
+		mapped(from, to - from);
+	return ret;
+}
+
 // ---------------------------------------------------------------- mmap
 // The bytes of the file behind a fresh mapping: not all of it, pages beyond the end of the file are no memory.
 static uint64_t file_bytes(const struct gr_call *call)

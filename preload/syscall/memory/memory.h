@@ -84,6 +84,9 @@ bool gr_view_alias(uint32_t key, bool shared, bool writable);
 // map.c: calls of the class `memory` that need more than being made again. False for others.
 bool gr_memory(struct gr_call *call);
 
+// map.c: `brk` on replay.
+long gr_break(struct gr_call *call);
+
 // What a call that writes to files changed in views of them.
 void gr_view_written(const struct gr_call *call, struct gr_stores *stores);
 // All that stands in the views in this range.
