@@ -460,8 +460,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		gr_show_syscall(self, frame);
 		self->pub.state = GR_T_ENGINE;
 		gr_gate_step(self, call.nr == SYS_sched_yield ? GR_STEP_YIELD : GR_STEP_CALL);
-		if (gr_mode == GR_MODE_RECORD)
-			gr_call_cores(&call);
+		gr_call_cores(&call);
 	}
 	caught(&call, GR_DEBUG_CALL);
 	if (call.nr == SYS_rt_sigreturn)

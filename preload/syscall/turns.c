@@ -91,6 +91,8 @@ static bool names_status(uint64_t path)
 // INVARIANT(cores-are-the-program's): see log/together.h. Where fewer bytes can be read than a path may have, it is no path.
 void gr_call_cores(const struct gr_call *call)
 {
+	if (gr_mode != GR_MODE_RECORD)
+		return;
 	switch (call->nr) {
 	case SYS_sched_getaffinity:
 		gr_together_apart();

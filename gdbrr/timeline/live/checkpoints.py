@@ -24,9 +24,12 @@ class FollowingCheckpoints(Checkpoints):
     _watchdog: Watchdog | None = None
 
     def follow(self, starts: Sequence[int]) -> None:
-        """There is more: the skeleton may go to these ticks, too."""
+        """There is more: the skeleton may go to these ticks, too, which rise; it leaves one checkpoint at each, however
+        often that is named."""
         with self._lock:
-            self._starts += [start for start in starts if start > self._starts[-1]]
+            for start in starts:
+                if start > self._starts[-1]:
+                    self._starts.append(start)
             self._lock.notify_all()
 
     def stand(self, demo: Demo, final_thread: int) -> None:
