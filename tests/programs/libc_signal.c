@@ -45,6 +45,7 @@ static void *want(void *arg)
 		funlockfile(stream);
 		for (int i = 0; i < 5; i++)
 			note(random());
+		work_a_little();
 	}
 	return NULL;
 }

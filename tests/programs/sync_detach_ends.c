@@ -19,9 +19,9 @@ static void note(uint64_t x)
 // Two of each size: what was freed last comes first.
 static void look_at_the_heap(void)
 {
-	void *block[2 * MOST / 16];
+	void *block[2 * MOST / 32];
 	int count = 0;
-	for (size_t size = 16; size <= MOST; size += 16) {
+	for (size_t size = 32; size <= MOST; size += 32) {
 		note((uint64_t)(block[count++] = malloc(size)));
 		note((uint64_t)(block[count++] = malloc(size)));
 	}

@@ -30,6 +30,7 @@ PROGRAMS = (
     "one_by_one",
     "sync_main_leaves",
     "sync_cxx_future",
+    "sync_detach_ends",
 )
 
 
