@@ -4,6 +4,8 @@
 // Owns: the layout of a thread's block and of the frame an entry builds.
 #pragma once
 
+#define GR_LOCK_BELOW (128 + 8) // patch/lockway.S: below the red zone, the return address of a stub
+
 #define GR_OFF_STACK 224 // struct gr_thread.stack
 #define GR_OFF_RSP 232   // struct gr_thread.program_rsp
 #define GR_OFF_NEST 240  // struct gr_thread.nest, and .held behind it

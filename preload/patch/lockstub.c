@@ -138,6 +138,7 @@ uint64_t gr_lockstub_make(struct gr_lock *lock, const struct gr_plan *follows)
 	put("\x48\x8d\x64\x24\x80", 5);
 	put_far("\x4c\x8d\x1d", 3, head);
 	put_far("\xff\x15", 2, door);
+	put("\x48\xc7\x44\x24\xf8\0\0\0\0", 9); // INVARIANT(no-trace-of-stubs): where it was called from (sync/lock.c)
 	put("\x48\x8d\xa4\x24\x80\0\0\0", 8);
 	put_far("\xe9", 1, lock->behind);
 	next = (at + 15) & ~15ULL;

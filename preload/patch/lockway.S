@@ -8,7 +8,7 @@
 
 // A lock inside the C library: r11 is its stub, whose thread-locals hold rcx and r11; it calls from below the red zone. Leaves with
 // every register as in the frame, rcx and r11 too: by a return to the stub, if gr_lock_c allows it. (An iretq takes 50 ns.)
-#define BELOW (128 + 8)
+#define BELOW GR_LOCK_BELOW
 	.globl gr_lock_stub; .hidden gr_lock_stub
 	.type gr_lock_stub, @function
 gr_lock_stub:

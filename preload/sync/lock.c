@@ -103,6 +103,14 @@ static bool is_quick(const struct gr_thread *self)
 	return gr_counting_cells && gr_signal_none(self) && !self->within;
 }
 
+// INVARIANT(no-trace-of-stubs): below the red zone a stub leaves no address behind, but a zero. So does who comes here without one,
+// as in a timeline: what the program pushes next is laid over it, with holes.
+static void leave_below(const struct gr_regs *frame)
+{
+	uint64_t none = 0;
+	gr_poke_unseen(frame->rsp - GR_LOCK_BELOW, &none, sizeof none);
+}
+
 // From patch/lockway.S: in front of the instruction, the frame's rip where its stub or it itself begins. True: back to the stub, which goes
 // on behind it.
 bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self);
@@ -143,5 +151,8 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		leave(self, frame, word);
 	}
 	frame->rip = site->behind;
-	return stub && !(frame->eflags & ODD_FLAGS);
+	if (stub && !(frame->eflags & ODD_FLAGS))
+		return true;
+	leave_below(frame);
+	return false;
 }

@@ -195,6 +195,13 @@ def test_what_is_recorded_with_digests_is_equal(tmp_path: Path) -> None:
         assert timeline.digests == 0
 
 
+def test_a_lock_of_the_c_library_leaves_one_state_by_stub_and_by_trap(tmp_path: Path) -> None:
+    """INVARIANT(no-trace-of-stubs): recordings have stubs, timelines traps."""
+    demo = recorded(programs.build("sync_queue"), tmp_path, *EPOCHS, "--order", "serial", "--digest=1")
+    with open_demo(demo, check=True) as timeline:
+        assert timeline.verify() > 3 and timeline.digests > 100
+
+
 @pytest.mark.parametrize(
     ("where", "name"),
     [("g", "counter.* of unseen"), ("h", "heap blocks of 48 bytes"), ("s", "the stack of thread 1")],
