@@ -51,8 +51,9 @@ examples:
   gdbrr record --save-on crash -o t.demo ./t   in CI: keeps a demo of crashes only, and ends with one line for scripts
   gdbrr record --runs 500 --until crash ./app  in order pct, seed after seed, until a run crashes: that one is kept
 
---digest looks at all memory behind every N-th operation, while the program has one thread: while others run, memory
-as a whole has no meaning. A replay whose registers or memory differ is desynchronised and names the first page.
+--digest looks at all memory behind every N-th operation of a thread, where all others stand at operations of their
+own: in the orders with one thread at a time always, in order parallel while the program has one thread, because
+memory that others write to meanwhile has no meaning as a whole. A replay whose registers or memory differ is desynchronised and names the first page.
 
 --runs N makes up to N recordings in order pct (or --order random), with the seeds from --seed (default 1) on, with no
 input, and keeps the demo of the first that fails. FAILURE is one of: failure (default: exit status not 0, or killed

@@ -42,6 +42,7 @@ struct gr_seat {
 	bool stays;                    // keeps the turn at its next operation
 	bool gave;                     // it gave the turn away in the middle of its operation
 	bool again;                    // has computed without an operation since it was stopped the last time
+	bool stores;                   // its system call changes the program's memory before its end is logged
 	uint32_t calls;                // in a system call
 	uint32_t streak;               // operations since it has the turn
 	uint32_t lost;                 // how often it was woken in vain since its last operation
@@ -115,6 +116,12 @@ static inline bool gr_thread_lives(const struct gr_thread *t)
 static inline bool gr_thread_untouched(const struct gr_thread *t)
 {
 	return __atomic_load_n(&t->pub.state, __ATOMIC_ACQUIRE) == GR_T_FREE && t->pub.tid == 0;
+}
+
+// The registers at the operation that T has come to. A recording does not know yet that a signal comes first.
+static inline const struct gr_regs *gr_thread_stands(const struct gr_thread *t)
+{
+	return t->stands ? t->stands : &t->pub.shown;
 }
 
 // Does nobody else live?

@@ -8,6 +8,7 @@
 
 #include "../abi.h"
 #include "../core/nolibc.h"
+#include "../core/thread.h"
 #include "areas.h"
 
 // ---------------------------------------------------------------- walking a digest
@@ -29,11 +30,14 @@ static bool get(struct walk *w, void *ret, size_t size)
 	return true;
 }
 
-static bool begin(struct walk *w, const uint8_t *digest, size_t len, struct gr_digest *head, struct gr_regs *regs)
+// `regs`: those of head->threads threads.
+static bool begin(struct walk *w, const uint8_t *digest, size_t len, struct gr_digest *head, const uint8_t **regs)
 {
 	*w = (struct walk){.pos = digest, .end = digest + len};
-	if (!get(w, head, sizeof *head) || head->threads != 1 || !get(w, regs, sizeof *regs))
+	if (!get(w, head, sizeof *head) || head->threads > (size_t)(w->end - w->pos) / sizeof(struct gr_regs))
 		return false;
+	*regs = w->pos;
+	w->pos += head->threads * sizeof(struct gr_regs);
 	w->ranges = head->ranges;
 	return true;
 }
@@ -76,7 +80,16 @@ static void name_of(uint64_t addr, char *ret, size_t room)
 		}
 }
 
-static bool registers(const struct gr_regs *demo, const struct gr_regs *here, char *text, size_t room)
+// Of the thread whose descriptor this is, which is the one that lives.
+static void whose(const struct gr_regs *regs, uint32_t threads, char *ret, size_t room)
+{
+	const struct gr_thread *t = threads > 1 ? gr_thread_by_descriptor(regs->fs_base) : NULL;
+	*ret = 0;
+	if (t)
+		gr_format(ret, room, " of thread %u", (uint64_t)t->pub.index + 1);
+}
+
+static bool registers(const struct gr_regs *demo, const struct gr_regs *here, uint32_t threads, char *text, size_t room)
 {
 	static const char names[][8] = {
 		"rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15",
@@ -84,12 +97,55 @@ static bool registers(const struct gr_regs *demo, const struct gr_regs *here, ch
 	};
 	_Static_assert(sizeof names / sizeof *names == sizeof *demo / 8, "one name for each register");
 	const uint64_t *a = (const uint64_t *)demo, *b = (const uint64_t *)here;
+	char thread[32];
+	whose(here, threads, thread, sizeof thread);
 	for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
 		if (a[i] != b[i]) {
-			gr_format(text, room, "the state differs: %s is 0x%x, in the recording it was 0x%x", names[i], b[i], a[i]);
+			gr_format(text, room, "the state differs: %s%s is 0x%x, in the recording it was 0x%x", names[i], thread, b[i], a[i]);
 			return true;
 		}
 	return false;
+}
+
+// A demo's registers lie at any address.
+static bool all_registers(const uint8_t *demo, const uint8_t *here, uint32_t threads, char *text, size_t room)
+{
+	struct gr_regs a, b;
+	for (uint32_t i = 0; i < threads; i++) {
+		memcpy(&a, demo + i * sizeof a, sizeof a);
+		memcpy(&b, here + i * sizeof b, sizeof b);
+		if (registers(&a, &b, threads, text, room))
+			return true;
+	}
+	return false;
+}
+
+// A number that names a thread of this process, as the kernel or its clocks do, for the recording's of the same thread.
+static uint64_t recorded(uint64_t word)
+{
+	uint32_t of_clock = ~(uint32_t)word >> 3;
+	if (word >> 32)
+		return word;
+	if (gr_thread_recorded((uint32_t)word) != word)
+		return gr_thread_recorded((uint32_t)word);
+	return (uint32_t)~gr_thread_recorded(of_clock) << 3 | (word & 7);
+}
+
+// INVARIANT(no-id-by-chance): a register is only taken for a thread's number where it then is the recording's.
+void gr_digest_rename(const uint8_t *demo, size_t demo_len, uint8_t *here, size_t here_len)
+{
+	struct walk a, b;
+	struct gr_digest head_a, head_b;
+	const uint8_t *regs_a, *regs_b;
+	if (!begin(&a, demo, demo_len, &head_a, &regs_a) || !begin(&b, here, here_len, &head_b, &regs_b) || head_a.threads != head_b.threads)
+		return;
+	for (size_t at = 0; at < head_b.threads * sizeof(struct gr_regs); at += sizeof(uint64_t)) {
+		uint64_t word, wanted;
+		memcpy(&word, regs_b + at, sizeof word);
+		memcpy(&wanted, regs_a + at, sizeof wanted);
+		if (word != wanted && recorded(word) == wanted)
+			memcpy(here + (regs_b - here) + at, &wanted, sizeof wanted);
+	}
 }
 
 static uint64_t extents(struct walk a, struct walk b)
@@ -124,13 +180,18 @@ uint64_t gr_digest_difference(const uint8_t *demo, size_t demo_len, const uint8_
 {
 	struct walk a, b;
 	struct gr_digest head_a, head_b;
-	struct gr_regs regs_a, regs_b;
+	const uint8_t *regs_a, *regs_b;
 	char name[256];
 	if (!begin(&a, demo, demo_len, &head_a, &regs_a) || !begin(&b, here, here_len, &head_b, &regs_b)) {
 		gr_format(text, room, "the demo's digest is damaged");
 		return 0;
 	}
-	if (registers(&regs_a, &regs_b, text, room))
+	if (head_a.threads != head_b.threads) {
+		gr_format(text, room, "the state differs: %u threads live, in the recording %u did", (uint64_t)head_b.threads,
+			  (uint64_t)head_a.threads);
+		return 0;
+	}
+	if (all_registers(regs_a, regs_b, head_a.threads, text, room))
 		return 0;
 	if (head_a.vectors != head_b.vectors) {
 		gr_format(text, room, "the state differs: vector registers are not the recording's");

@@ -9,6 +9,7 @@
 #include "../core/panic.h"
 #include "../ctl/slot.h"
 #include "../log/log.h"
+#include "../log/turn.h"
 #include "../replay/gate.h"
 #include "areas.h"
 #include "compare.h"
@@ -57,6 +58,28 @@ static void forget_vectors(void)
 	area[512] = 2; // the state of SSE follows
 	__asm__ volatile("stmxcsr (%0)" : : "r"(area + 24) : "memory");
 	__asm__ volatile("xrstor64 (%0)" : : "r"(area), "a"(2), "d"(0) : "memory");
+}
+
+static struct gr_regs standing[GR_LIVE_THREADS];
+
+// Of all threads, by index: `frame` of this one, of the others what is shown. Returns how many there are.
+static uint32_t all_registers(const struct gr_thread *self, const struct gr_regs *frame)
+{
+	static uint32_t indices[GR_LIVE_THREADS];
+	uint32_t threads = 0;
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		if (!gr_thread_lives(t))
+			continue;
+		uint32_t at = threads++;
+		for (; at && indices[at - 1] > t->pub.index; at--) {
+			indices[at] = indices[at - 1];
+			standing[at] = standing[at - 1];
+		}
+		indices[at] = t->pub.index;
+		standing[at] = visible(t == self ? frame : gr_thread_stands(t), t->fs_base);
+	}
+	return threads;
 }
 
 // ---------------------------------------------------------------- memory
@@ -137,15 +160,16 @@ static void add_area(struct out *out, const struct gr_area *area, uint64_t start
 	}
 }
 
-// The whole of it; returns its length, 0 when there is not enough room.
-static size_t take(struct gr_thread *self, const struct gr_regs *regs, uint32_t threads, uint64_t vectors, uint8_t *dst, size_t room)
+// The whole of it, with the registers of so many threads; returns its length, 0 when there is not enough room.
+static size_t take(struct gr_thread *self, uint32_t threads, uint64_t vectors, uint8_t *dst, size_t room)
 {
 	gr_areas_read(self); // makes the room for it, too
 	struct out out = {dst, dst + room, false, NULL};
 	struct gr_digest *head = put(&out, sizeof *head);
 	struct gr_regs *all = put(&out, threads * sizeof *all);
 	*head = (struct gr_digest){threads, 0, vectors};
-	memcpy(all, regs, threads * sizeof *all);
+	for (uint32_t i = 0; i < threads; i++)
+		all[i] = standing[i];
 	struct gr_area area;
 	for (const char *at = NULL; !out.full && gr_areas_next(&at, &area);) {
 		uint64_t start = gr_mask_start(&area);
@@ -167,22 +191,36 @@ static size_t take(struct gr_thread *self, const struct gr_regs *regs, uint32_t 
 static size_t take_here(struct gr_thread *self, const struct gr_regs *frame, bool call)
 {
 	uint64_t hash = call ? hash_vectors() : 0;
-	struct gr_regs regs = visible(frame, self->fs_base);
+	uint32_t threads = all_registers(self, frame);
 	gr_mask_begin(self, frame->rsp - (call ? GR_RED_ZONE : 0));
-	size_t len = take(self, &regs, 1, hash, (uint8_t *)OUT_ADDR, OUT_SIZE);
+	size_t len = take(self, threads, hash, (uint8_t *)OUT_ADDR, OUT_SIZE);
 	if (!len)
 		gr_panic(self, GR_PANIC_REFUSED, "a digest of more memory than fits into %u bytes\nrecord without --digest", OUT_SIZE, 0);
 	return len;
 }
 
+// It stands where the program goes on.
+static void show(struct gr_thread *self, const struct gr_regs *frame)
+{
+	self->pub.shown = *frame;
+	self->pub.shown.fs_base = self->fs_base;
+	self->pub.ret_pc = frame->rip;
+}
+
+static bool all_stand(const struct gr_thread *self)
+{
+	return gr_thread_is_alone(self) || (gr_turn_on && gr_turn_all_stand(self));
+}
+
 static void record(struct gr_thread *self, const struct gr_regs *frame, bool call)
 {
 	// INVARIANT(behind-an-operation): behind a call that is none, as the library's own waiting, a replay may not come by at all. And
-	// while others run, memory as a whole has no meaning.
+	// while others run, memory as a whole has no meaning: then it is put off.
 	bool is_behind = self->pub.ops != self->digest_seen;
 	self->digest_seen = self->pub.ops;
-	if (!is_behind || self->pub.ops < self->digest_at || !gr_thread_is_alone(self))
+	if (!is_behind || self->pub.ops < self->digest_at || !all_stand(self))
 		return;
+	show(self, frame);
 	size_t len = take_here(self, frame, call);
 	struct gr_event ev = {.kind = GR_OP_DIGEST, .data = (const uint8_t *)OUT_ADDR, .len = len};
 	gr_log(self, &ev);
@@ -190,17 +228,29 @@ static void record(struct gr_thread *self, const struct gr_regs *frame, bool cal
 	self->digest_seen = self->pub.ops;
 }
 
+// INVARIANT(left-in-front): behind its last operation a thread of a replay stands right there, where in the recording it had come to
+// another one, which is not in the demo: such a state cannot be compared.
+static bool somebody_is_behind(const struct gr_thread *self)
+{
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		if (t != self && gr_thread_lives(t) && t->behind)
+			return true;
+	}
+	return false;
+}
+
 static void compare(struct gr_thread *self, const struct gr_regs *frame, bool call)
 {
 	struct gr_event ev;
 	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_DIGEST)
 		return;
-	// It stands where the program goes on.
-	self->pub.shown = *frame;
-	self->pub.shown.fs_base = self->fs_base;
-	self->pub.ret_pc = frame->rip;
+	show(self, frame);
 	gr_gate_next(self, GR_OP_DIGEST, 0, 0, &ev);
+	if (somebody_is_behind(self))
+		return;
 	size_t len = take_here(self, frame, call);
+	gr_digest_rename(ev.data, ev.len, (uint8_t *)OUT_ADDR, len);
 	if (len == ev.len && memcmp((const void *)OUT_ADDR, ev.data, len) == 0)
 		return;
 	char text[GR_PANIC_TEXT];
@@ -219,30 +269,17 @@ void gr_digest_leave(struct gr_thread *self, struct gr_regs *frame, bool call)
 }
 
 // ---------------------------------------------------------------- standing
-static uint32_t all_registers(struct gr_regs regs[GR_LIVE_THREADS])
-{
-	uint32_t threads = 0;
-	for (uint32_t index = 0; index < 2 * gr_image->threads && threads < GR_LIVE_THREADS; index++) {
-		const struct gr_thread *t = gr_thread_by_index(index);
-		if (t)
-			regs[threads++] = visible(&t->pub.shown, t->fs_base);
-	}
-	return threads;
-}
-
-static struct gr_regs standing[GR_LIVE_THREADS];
-
 void gr_digest_command(struct gr_thread *self)
 {
-	uint32_t threads = all_registers(standing);
-	gr_mask_begin(self, self->pub.shown.rsp - GR_RED_ZONE);
-	gr_ctl->digest_len = take(self, standing, threads, 0, gr_ctl->digest, sizeof gr_ctl->digest);
+	uint32_t threads = all_registers(self, gr_thread_stands(self));
+	gr_mask_begin(self, gr_thread_stands(self)->rsp - GR_RED_ZONE);
+	gr_ctl->digest_len = take(self, threads, 0, gr_ctl->digest, sizeof gr_ctl->digest);
 	gr_slot_announce(gr_slot->state);
 }
 
-uint64_t gr_digest_registers(uint32_t *ret_threads)
+uint64_t gr_digest_registers(const struct gr_thread *self, uint32_t *ret_threads)
 {
-	*ret_threads = all_registers(standing);
+	*ret_threads = all_registers(self, gr_thread_stands(self));
 	return gr_hash(GR_HASH_SEED, standing, *ret_threads * sizeof *standing);
 }
 
@@ -253,7 +290,7 @@ void gr_digest_pages(struct gr_thread *self)
 	uint64_t count = gr_ctl->digest_len / sizeof *wanted;
 	count = count < GR_PAGES_MOST ? count : GR_PAGES_MOST;
 	memcpy(wanted, gr_ctl->digest, count * sizeof *wanted);
-	gr_mask_begin(self, self->pub.shown.rsp - GR_RED_ZONE);
+	gr_mask_begin(self, gr_thread_stands(self)->rsp - GR_RED_ZONE);
 	for (uint64_t i = 0; i < count; i++)
 		memcpy(gr_ctl->digest + i * GR_PAGE, masked(wanted[i], true), GR_PAGE);
 	gr_ctl->digest_len = count * GR_PAGE;

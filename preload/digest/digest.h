@@ -33,4 +33,4 @@ void gr_digest_pages(struct gr_thread *self);
 uint32_t gr_digest_page(uint64_t addr, bool file);
 
 // A hash of the registers of all threads of a standing process.
-uint64_t gr_digest_registers(uint32_t *ret_threads);
+uint64_t gr_digest_registers(const struct gr_thread *self, uint32_t *ret_threads);

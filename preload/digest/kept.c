@@ -171,7 +171,7 @@ static void look(struct gr_thread *self, bool whole, struct gr_look *ret)
 	ret->looked = 0;
 	GR_RAW(SYS_madvise, kept->covered, sizeof kept->covered, MADV_DONTNEED);
 	gr_areas_read(self);
-	gr_mask_begin(self, self->pub.shown.rsp - GR_RED_ZONE);
+	gr_mask_begin(self, gr_thread_stands(self)->rsp - GR_RED_ZONE);
 	for (const char *at = NULL; gr_areas_next(&at, &area);) {
 		uint64_t start = gr_mask_start(&area);
 		if (start != last) { // areas in a row may be one elsewhere
@@ -188,7 +188,7 @@ static void look(struct gr_thread *self, bool whole, struct gr_look *ret)
 	stretches = 0;
 	ret->ranges = gr_hash_word(gr_hash_word(ranges, begin), last);
 	ret->memory = memory;
-	ret->registers = gr_digest_registers(&ret->threads);
+	ret->registers = gr_digest_registers(self, &ret->threads);
 }
 
 void gr_kept_check(struct gr_thread *self)

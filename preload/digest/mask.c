@@ -13,6 +13,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../heap/stack.h"
+#include "../replay/cancel.h"
 #include "digest.h"
 #include "kept.h"
 #include "loader.h"
@@ -22,7 +23,8 @@
 #define GRANULE 512U // bytes whose primitives stand in one chain
 #define RECENT 0x20000
 #define KIND_SIMPLE 3 // __kind of a mutex: normal, recursive and errorcheck ones are below, adaptive, robust and PI ones not
-#define SPANS (3 * GR_LIVE_THREADS + DEAD_STACKS + 2)
+#define SPANS (8 * GR_LIVE_THREADS + DEAD_STACKS + 2)
+#define DESCRIPTOR 0x900 // bytes of a thread's descriptor (glibc 2.35 and 2.36)
 #define DEAD_STACKS 4096 // heap/stack.c knows no more
 
 enum kind { NONE, MUTEX, CONDITION, RWLOCK, BARRIER, SEMAPHORE };
@@ -40,7 +42,7 @@ static struct span { uint64_t start, end; } spans[SPANS]; // sorted by address
 static uint32_t spans_count, spans_at;
 static uint32_t tids[GR_LIVE_THREADS * (1 + GR_FORMER)], tids_count;
 static uint64_t tids_bits[16]; // by the low 10 bits: most words are not there
-static uint64_t main_lowest, main_left;
+static uint64_t main_lowest, main_left, main_descriptor;
 
 // ---------------------------------------------------------------- primitives
 static uint32_t *chain_of(uint64_t addr)
@@ -117,7 +119,7 @@ static bool is_simple(uint64_t mutex)
 }
 
 // INVARIANT(same-primitives): what is known depends on the operations so far, not on their order, so a recording and its
-// replay know the same ones whenever only one thread lives.
+// replay know the same ones whenever everybody stands.
 void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
 	enum kind kind = kind_of(op);
@@ -152,8 +154,27 @@ static void add_tid(uint32_t tid)
 	tids_bits[tid / 64 % 16] |= 1ULL << tid % 64;
 }
 
-static void add_thread(const struct gr_thread *t, uint64_t lowest)
+// While the library waits on behalf of an operation, which it does not on replay, a thread's descriptor says so: how it may be
+// cancelled meanwhile, and that somebody is about to join it, whose descriptor stands there. And which block the engine has for it.
+static void add_waiting(const struct gr_thread *self, const struct gr_thread *t)
 {
+	uint64_t words[2], at[DESCRIPTOR / 8], block = t->fs_base + ((uint64_t)&gr_self - self->fs_base);
+	gr_cancel_words(t, words);
+	for (unsigned i = 0; i < 2; i++)
+		if (words[i])
+			add_span(words[i], words[i] + 8);
+	add_span(block, block + 8);
+	size_t n = gr_peek(at, t->fs_base, sizeof at) / 8;
+	for (size_t i = 0; i < n; i++)
+		if (at[i] && at[i] % 64 == 0 && at[i] != t->fs_base && gr_thread_by_descriptor(at[i])) {
+			add_span(t->fs_base + i * 8, t->fs_base + i * 8 + 8);
+			return;
+		}
+}
+
+static void add_thread(const struct gr_thread *self, const struct gr_thread *t, uint64_t lowest)
+{
+	add_waiting(self, t);
 	// Below that a stack is dead: there stand the frames of the engine's own signals.
 	add_span(lowest - GR_DEAD_STACK, lowest);
 	// The kernel's id of a thread in its descriptor.
@@ -170,9 +191,10 @@ static void add_thread(const struct gr_thread *t, uint64_t lowest)
 		main_lowest = lowest;
 }
 
-void gr_mask_main_left(uint64_t lowest)
+void gr_mask_main_left(const struct gr_thread *self, uint64_t lowest)
 {
 	main_left = lowest;
+	main_descriptor = self->fs_base;
 }
 
 void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
@@ -180,23 +202,21 @@ void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
 	spans_count = spans_at = tids_count = 0;
 	main_lowest = 0;
 	memset(tids_bits, 0, sizeof tids_bits);
-	add_thread(self, lowest);
+	add_thread(self, self, lowest);
 	struct gr_counters counters = gr_loader_counters();
 	add_span(counters.start, counters.end);
 	if (main_left) { // its block may be another's by now
 		add_span(main_left - GR_DEAD_STACK, main_left);
+		add_span(main_descriptor, main_descriptor + DESCRIPTOR);
 		main_lowest = main_left;
 	}
 	uint64_t start, end;
 	for (uint32_t i = 0; gr_stack_next_dead(&i, &start, &end);)
 		add_span(start, end);
-	// Blocks are given out by index, so those behind the newest thread's were never touched. At a demo's end each thread may
-	// have been making one that is not in it.
-	uint32_t made = gr_mode == GR_MODE_RECORD ? gr_ctl->threads : 2 * gr_image->threads;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && i < made; i++) {
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
 		const struct gr_thread *t = gr_thread_block(i);
 		if (t != self && gr_thread_lives(t))
-			add_thread(t, t->pub.shown.rsp - GR_RED_ZONE);
+			add_thread(self, t, gr_thread_stands(t)->rsp - GR_RED_ZONE);
 	}
 }
 
@@ -279,6 +299,17 @@ static void shift(uint64_t addr, uint8_t *page, uint64_t at, unsigned bits)
 	memcpy(page + (at - addr), &word, sizeof word);
 }
 
+// The library counts who waits for reading among the readers: they stand at the lock, which is their operation's first argument.
+static bool is_stood_at(uint64_t object)
+{
+	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
+		const struct gr_thread *t = gr_thread_block(i);
+		if (gr_thread_lives(t) && gr_thread_stands(t)->rdi == object)
+			return true;
+	}
+	return false;
+}
+
 // On replay the library's functions do not run (sync/op.h); the engine keeps what a program or a person can ask of a
 // primitive, and that stays: whether it is held, how often, by how many readers. What says how the library waits goes.
 static void clear_primitive(uint64_t addr, uint8_t *page, uint64_t object, enum kind kind)
@@ -296,7 +327,10 @@ static void clear_primitive(uint64_t addr, uint8_t *page, uint64_t object, enum 
 		clear(addr, page, object, object + sizeof(pthread_cond_t));
 		break;
 	case RWLOCK: // below the number of readers stand three bits that say whose turn it is
-		shift(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __readers), 3);
+		if (is_stood_at(object))
+			clear(addr, page, object, object + sizeof(uint32_t));
+		else
+			shift(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __readers), 3);
 		clear(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __writers),
 		      object + offsetof(struct __pthread_rwlock_arch_t, __cur_writer));
 		flatten(addr, page, object + offsetof(struct __pthread_rwlock_arch_t, __cur_writer));

@@ -20,8 +20,9 @@ void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
 // `lowest` on, those of all others from the red zone of where they were shown to be.
 void gr_mask_begin(struct gr_thread *self, uint64_t lowest);
 
-// The main thread ends, and the rest of its process does not: its stack is dead below this.
-void gr_mask_main_left(uint64_t lowest);
+// The main thread ends, and the rest of its process does not: its stack is dead below this, and its descriptor is, as
+// those on stacks are (heap/stack.h).
+void gr_mask_main_left(const struct gr_thread *self, uint64_t lowest);
 
 // The first address of an area that is looked at at all: the main stack grows by itself and begins where it lives.
 uint64_t gr_mask_start(const struct gr_area *area);

@@ -356,6 +356,31 @@ void gr_turn_back(struct gr_thread *self)
 		await_turn(self);
 }
 
+// Who is awake and has not the turn is in a system call, or was overtaken in the middle of an operation. Of a thread that the library
+// has not made nobody knows where its kernel id stands.
+#define DESCRIPTOR 0x1000
+
+static bool stands(const struct gr_thread *t)
+{
+	if ((uint64_t)t->ctid - t->fs_base >= DESCRIPTOR)
+		return false;
+	if (t->seat.state == GR_SEAT_RUNS && !__atomic_load_n(&t->seat.calls, __ATOMIC_RELAXED))
+		return false;
+	return __atomic_load_n(&t->pub.tid, __ATOMIC_ACQUIRE) && !__atomic_load_n(&t->seat.stores, __ATOMIC_ACQUIRE);
+}
+
+bool gr_turn_all_stand(const struct gr_thread *self)
+{
+	const struct gr_thread *t;
+	enter(self);
+	bool all = gr_turn_on && gr_turn.owner == self->block + 1;
+	for (uint32_t i = 0; all && i < gr_thread_blocks(); i++)
+		if ((t = gr_thread_block(i)) != self && gr_thread_lives(t))
+			all = stands(t);
+	leave();
+	return all;
+}
+
 // ---------------------------------------------------------------- births and deaths
 void gr_turn_init(struct gr_thread *self)
 {

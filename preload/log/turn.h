@@ -57,6 +57,11 @@ enum gr_ask gr_turn_asked(const struct gr_thread *self);
 void gr_turn_call(struct gr_thread *self, bool waits);
 void gr_turn_back(struct gr_thread *self);
 
+// Whether the program's memory has a meaning as a whole: by the one who has the turn, behind an operation. INVARIANT(all-stand):
+// everybody else stands in front of an operation, waits in the middle of one that stores nothing before it is logged, was stopped in
+// a state that a replay finds again, or is born and has not begun. There a replay has him stand, too.
+bool gr_turn_all_stand(const struct gr_thread *self);
+
 // Births, by the maker and by the new thread; a death, with `ctid` as the kernel clears it.
 void gr_turn_born(struct gr_thread *child);
 void gr_turn_begin(struct gr_thread *self);

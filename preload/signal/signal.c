@@ -198,8 +198,11 @@ static void deliver_again(struct gr_thread *self, const struct gr_context *at, e
 	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_SIGNAL || ev.flags != point)
 		return;
 	int sig = ev.nr;
+	const struct gr_regs before = self->pub.shown;
+	self->stands = &before;
 	gr_signal_show(self, at, gr_sigact_get(sig % GR_SIGNALS).handler);
 	gr_gate_next(self, GR_OP_SIGNAL, sig, at->greg[REG_RIP], &ev);
+	self->stands = NULL;
 	if (ev.check != gr_signal_check_of(at))
 		gr_gate_desync(self, &ev, GR_OP_SIGNAL, sig, at->greg[REG_RIP], "a signal in another state of the program");
 	gr_sigact_lock();
@@ -283,9 +286,9 @@ void gr_signal_within(struct gr_thread *self)
 	while (self->operation && gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_WITHIN) {
 		struct gr_context at = within_of(self);
 		deliver_again(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
+		self->pub.shown = pub.shown; // where it waits on, perhaps until the next one
+		self->pub.ret_pc = pub.ret_pc;
 	}
-	self->pub.shown = pub.shown;
-	self->pub.ret_pc = pub.ret_pc;
 }
 
 // INVARIANT(within-has-more): a handler runs in the middle of a function only where it waits, and behind a wait there is always

@@ -12,16 +12,21 @@
 #include "../replay/gate.h"
 #include "mutex.h"
 
-// On replay the condition variable itself is never touched: who wakes, and when, is the order's business.
+// On replay the condition variable itself is never touched: who wakes, and when, is the order's business. As with the library, who
+// waits stays one of the mutex's users.
 static long wait_again(struct gr_thread *self, const struct gr_regs *frame)
 {
 	struct gr_event next;
+	unsigned *users = &((pthread_mutex_t *)frame->rsi)->__data.__nusers, stays = *users;
 	gr_op_result(self, GR_OP_COND_WAIT, frame->rdi);
 	gr_edge_mark(self, frame->rsi);
 	bool kept = gr_gate_peek(self, &next) && (next.result == EPERM || next.result == EINVAL); // so was the mutex
 	if (!kept)
 		gr_mutex_given(frame->rsi, 0);
+	stays -= *users;
+	*users += stays;
 	long ret = gr_op_result(self, GR_OP_COND_WOKEN, frame->rdi);
+	*users -= stays;
 	if (!kept)
 		gr_mutex_taken(self, frame->rsi, ret == ETIMEDOUT ? 0 : ret);
 	else

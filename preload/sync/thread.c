@@ -40,8 +40,10 @@ static long choose_stack(struct gr_thread *self, pthread_attr_t *attr)
 	struct gr_event ev = {.kind = GR_OP_CREATE};
 	size_t size, guard;
 	bool detached = !self->making_joinable;
+	self->nest++; // as for the default attributes, where the size is theirs
 	pthread_attr_getstacksize(attr, &size);
 	pthread_attr_getguardsize(attr, &guard);
+	self->nest--;
 	size = whole_pages(size);
 	guard = whole_pages(guard);
 	if (gr_mode == GR_MODE_RECORD) {

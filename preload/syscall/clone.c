@@ -196,6 +196,13 @@ void gr_thread_born(struct gr_thread *self)
 	self->pub.state = GR_T_RUNNING;
 }
 
+long gr_robust_list(struct gr_call *call)
+{
+	call->self->robust = call->arg[0];
+	call->self->robust_len = call->arg[1];
+	return gr_call_kernel(call);
+}
+
 // INVARIANT(one-frees): the library takes it for joinable up to here. Recording, the latch is held from here on where it was not
 // detached: who detaches it from then on does so behind its end.
 static bool was_detached(struct gr_thread *self)
@@ -238,7 +245,7 @@ void gr_exit(struct gr_call *call)
 	}
 	self->pub.ret_pc = 0;
 	if (self->pub.index == 0)
-		gr_mask_main_left(call->frame->rsp);
+		gr_mask_main_left(self, call->frame->rsp);
 	gr_signal_exit(self);
 	bool detached = was_detached(self);
 	if (detached)
@@ -336,6 +343,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	gr_together_apart();
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, 8);
 	gr_sigact_lock(); // or somebody who is not in the child might hold it there for ever
+	call->self->seat.stores = true; // the kernel, its number
 	if (gr_turn_on)
 		gr_turn_call(call->self, false); // with CLONE_VFORK, until the child's exec or end
 	call->result = bear(call, birth);
@@ -362,6 +370,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &before, 0, 8);
 	if (gr_turn_on)
 		gr_turn_back(call->self);
+	call->self->seat.stores = false;
 	uint8_t *room = (uint8_t *)gr_room(call->self, 0x1000);
 	struct gr_stores stores = {room, room + 0x1000, !room};
 	uint64_t len = 0;

@@ -287,9 +287,7 @@ static bool special(struct gr_call *call)
 		both = (long (*)(struct gr_call *))gr_call_kernel;
 		break;
 	case SYS_set_robust_list:
-		call->self->robust = call->arg[0];
-		call->self->robust_len = call->arg[1];
-		both = (long (*)(struct gr_call *))gr_call_kernel;
+		both = gr_robust_list;
 		break;
 	case SYS_rseq: // the kernel would write to the area on its own; success keeps glibc content
 		gr_call_start(call);

@@ -94,8 +94,10 @@ void gr_call_record(struct gr_call *call)
 		gr_call_start(call);
 	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
 	struct gr_call *real = staged ? &stage.real : call;
-	if (gr_turn_on)
+	if (gr_turn_on) {
+		call->self->seat.stores = call->action != GR_ACT_RECORD || (!staged && gr_call_stores_early(call));
 		gr_turn_call(call->self, gr_call_waits(call));
+	}
 	if (!gr_echo_ready(real, &real->result))
 		;
 	else if (queued == GR_QUEUE_ENDED)
@@ -109,6 +111,7 @@ void gr_call_record(struct gr_call *call)
 	}
 	if (gr_turn_on)
 		gr_turn_back(call->self);
+	call->self->seat.stores = false;
 	call->result = real->result;
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1, .result = call->result};
 	if (call->action == GR_ACT_RECORD) {

@@ -39,6 +39,28 @@ static bool has_output(const struct gr_call *call)
 	return false;
 }
 
+// Does a call that is made on the program's own memory store there?
+bool gr_call_stores_early(const struct gr_call *call)
+{
+	int count;
+	const struct gr_fx *fx = gr_call_fx(call, &count);
+	for (int i = 0; i < count && fx[i].kind; i++)
+		switch ((enum gr_fx_kind)fx[i].kind) {
+		case GR_FX_OUT:
+		case GR_FX_IOV_OUT:
+		case GR_FX_MSG_OUT:
+		case GR_FX_MMSG_OUT:
+		case GR_FX_MAKES:
+		case GR_FX_OUT_ANY:
+		case GR_FX_INOUT:
+		case GR_FX_MAKES_AT:
+			return true;
+		default:
+			break;
+		}
+	return false;
+}
+
 static bool is_ready(const struct gr_call *call, short events)
 {
 	struct pollfd fd = {.fd = (int)call->arg[0], .events = events};
@@ -195,9 +217,11 @@ static long wake_in_turn(struct gr_thread *self, const uint64_t a[6])
 // What the kernel has to do: a wait, mostly.
 static long away(struct gr_thread *self, const uint64_t a[6], struct ends ends)
 {
+	self->seat.stores = !waits(a); // the kernel itself takes and gives a lock that inherits priority
 	gr_turn_call(self, (a[1] & FUTEX_CMD_MASK) != FUTEX_UNLOCK_PI);
 	long ret = by_kernel(self, a, ends);
 	gr_turn_back(self);
+	self->seat.stores = false;
 	return ret;
 }
 

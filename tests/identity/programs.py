@@ -61,7 +61,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "zstd": ("zstd", "-q", "--single-thread", "-c", "{here}/numbers"),
 }
 
-# Of tests/programs: those whose threads are gone at the end are compared while there is one.
+# Of tests/programs. In order `parallel` they are compared while there is one thread.
 OWN = (
     *("spine", "moments", "two_threads", "identity_stack", "identity_locks", "identity_beside", "identity_unjoined"),
     *("identity_first_calls",),

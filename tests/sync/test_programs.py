@@ -33,7 +33,7 @@ pytestmark = pytest.mark.limit(300)
 @pytest.mark.needs("g++")
 @pytest.mark.parametrize("name", [name for name in names() if name not in APART])
 def test_replays_as_recorded(name: str, tmp_path: Path) -> None:
-    """The second time with digests of the state wherever there is one thread."""
+    """The second time with digests of the state, wherever they can be taken."""
     program = build(name)
     order = ("--order", "serial") if name in ATOMIC else ()
     for digest in ((), ("--digest=1",)):

@@ -71,7 +71,7 @@ def of_recorded(pid: int, born: int, panic: Panic) -> str:
     except (OSError, GdbrrError):  # somebody has ended it
         return ""
     here = next((area for area in areas if area.start <= page < area.end), None)
-    stack = _of_thread(threads, here, page + lib.GR_PAGE - 1).partition(",")[0]
+    stack = _of_thread(threads, here, page + lib.GR_PAGE - 1, page).partition(",")[0]
     return stack or _of_heap(pid, page, lib.GR_PAGE) or _variables(pid, areas, page)
 
 
@@ -87,12 +87,14 @@ def _named(area: Area | None) -> str:
     return area.path if area else ""
 
 
-def _of_thread(threads: Threads, area: Area | None, address: int) -> str:
+def _of_thread(threads: Threads, area: Area | None, address: int, page: int | None = None) -> str:
+    """With PAGE, of anything on it: below the descriptor's page, what is on a page of the stack counts as stack."""
     if area is None:
         return ""
     for thread in threads:
         descriptor = thread.regs["fs_base"]
-        if thread.in_engine and descriptor - _LOCAL <= address < descriptor + _LOCAL:
+        stack = page is not None and thread.regs["rsp"] - _RED_ZONE <= address and page + lib.GR_PAGE <= descriptor
+        if thread.in_engine and not stack and descriptor - _LOCAL <= address < descriptor + _LOCAL:
             return f"thread-local memory of thread {thread.index + 1}"
     above = [thread for thread in threads if area.start <= thread.regs["rsp"] - _RED_ZONE <= address < area.end]
     if not above:

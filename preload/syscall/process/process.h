@@ -11,6 +11,9 @@ void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t pti
 void gr_clone3(struct gr_call *call);
 void gr_exit(struct gr_call *call);
 
+// Both in a recording and in its replay, in the middle of the call: the list of robust mutexes is here from now on.
+long gr_robust_list(struct gr_call *call);
+
 // child.c: a child that the program believes to share its memory.
 // In front of the clone: the area for its report; 0 when there is no room.
 uint64_t gr_child_prepare(struct gr_thread *parent);

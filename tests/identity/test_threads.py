@@ -1,0 +1,111 @@
+"""Digests that are taken while several threads live: they are, they are equal, and what differs is the right thread's.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay; GDBRR_IDENTITY_REPLAYS says how often.
+Owns: the rows of docs/determinism.md that name it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from gdbrr.abi import lib
+from gdbrr.ctl.digest import Digest
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import EXIT_DESYNC
+from gdbrr.timeline.leaf import views
+from gdbrr.timeline.timeline import open_demo
+from gdbrr.timeline.worker import Desynchronised
+from harness import programs
+from harness.run import Result, run
+
+GDBRR = (sys.executable, "-m", "gdbrr")
+REPLAYS = int(os.environ.get("GDBRR_IDENTITY_REPLAYS", "3"))
+ORDERS = ("serial", "random", "pct")
+PROGRAMS = (
+    *("two_threads", "sync_barrier", "sync_broadcast", "sync_cancel_wait", "sync_cond_kinds", "sync_detach"),
+    *("sync_keys", "sync_queue", "sync_robust", "sync_rwlock", "sync_rwlock_try", "sync_sem", "sync_spin"),
+    *("sync_timedlock", "signal_within", "signal_pthread_kill", "leader_leaves", "libc_output", "preempt"),
+)
+"""Threads that wait for each other in every way, are stopped where they compute, and get signals meanwhile."""
+
+
+LOCAL = (0x10CA1).to_bytes(8, "little")
+"""What a variable on the second thread's stack holds."""
+
+
+def record(demo: Path, order: str, every: int, *words: str | Path) -> Result:
+    return run(*GDBRR, "record", "--order", order, "-o", demo, f"--digest={every}", "--", *words)
+
+
+def several(demo: Path) -> int:
+    """How many digests were taken while several threads lived."""
+    with Demo.open(demo) as opened:
+        events = [event for event in opened.events() if event.kind == lib.GR_OP_DIGEST]
+        return sum(len(Digest.parse(event.data).regs) > 1 for event in events)
+
+
+@pytest.mark.limit(300)
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_states_of_several_threads_are_the_recording_s(name: str, order: str, tmp_path: Path) -> None:
+    """INVARIANT(all-stand), and others of the state: each replay compares itself."""
+    demo = tmp_path / "x.demo"
+    first = record(demo, order, 4, programs.build(name))
+    assert several(demo) > 0
+    for _ in range(REPLAYS):
+        result = run(*GDBRR, "replay", demo)
+        assert result.out == first.out, result.describe()
+        result.expect(first.status)
+
+
+# ---------------------------------------------------------------- negative controls
+@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize(
+    ("where", "name"),
+    [
+        ("global", "counter.* of unseen_threads"),
+        ("heap", "heap blocks of 48 bytes"),
+        ("stack", "the stack of thread 2"),
+        ("thread-local", "thread-local memory of thread 2"),
+    ],
+)
+def test_control_what_another_thread_keeps_is_named(where: str, name: str, order: str, tmp_path: Path) -> None:
+    """By the replay alone, and by the skeleton of a timeline."""
+    program, demo = programs.build("unseen_threads", ["-no-pie"]), tmp_path / "x.demo"
+    record(demo, order, 4, program, where).expect(0)
+    told = run(*GDBRR, "replay", demo).expect(EXIT_DESYNC).err
+    assert "the state differs in 1 pages" in told and re.search(f"on that page .*{name}\n", told), told
+    with open_demo(demo) as timeline:
+        with pytest.raises(Desynchronised, match=rf"; on that page: .*{name}\. ") as caught:
+            timeline.seek(timeline.end)
+        assert 0 < caught.value.tick < timeline.end.tick
+
+
+def test_what_another_thread_keeps_nowhere_is_equal(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    record(demo, "serial", 4, programs.build("unseen_threads", ["-no-pie"])).expect(0)
+    assert run(*GDBRR, "replay", demo).expect(0).out == "end\n"
+
+
+def test_control_a_byte_of_another_thread_s_stack_in_a_leaf(tmp_path: Path) -> None:
+    """Whoever passes a digest compares: here a copy that a checkpoint was woken to, whose first thread comes to one."""
+    demo = tmp_path / "x.demo"
+    program = programs.build("unseen_threads", ["-no-pie"])
+    options = ("--set", "epochs.ticks=16", "--order", "serial", "--digest=4")
+    run(*GDBRR, "record", "-o", demo, *options, "--", program).expect(0)
+    with open_demo(demo) as timeline:
+        timeline.seek(timeline.end).drop()
+        worker = timeline._checkpoints._kept[-4].wake(lib.GR_LIVE_THREADS)
+        (second,) = [view for view in views(worker.pid, 2) if view.index == 1]
+        with open(f"/proc/{worker.pid}/mem", "r+b", buffering=0) as memory:
+            pointer = second.regs["rsp"]
+            local = pointer + os.pread(memory.fileno(), 256, pointer).index(LOCAL)
+            assert os.pwrite(memory.fileno(), b"\x55", local) == 1
+        with pytest.raises(Desynchronised, match="on that page: the stack of thread 2"):
+            worker.run(timeline.end.tick)
+        worker.drop()
