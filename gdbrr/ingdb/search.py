@@ -72,6 +72,8 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     if quiet:
         session.arrive()
     here = compat.place()
+    if watch.wide:
+        expr, old, new = watch.part(session.status()["hit"])
     compat.write(text.change(expr, old, new, here.thread, here.name, here.code))
 
 
@@ -184,6 +186,8 @@ class Change:
     code: str
     old: str
     new: str
+    name: str = ""
+    """Of what changed in a place that is too large to be shown."""
 
 
 def history(session: Session, expr: str) -> Iterator[Change]:
@@ -212,7 +216,10 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
             if "moment" not in row or (watch.frame is not None and watch.frame.is_beginning(int(row["pc"]))):
                 return
             moment = str(row["moment"])
-            if watch.plain:
+            name = ""
+            if watch.wide:
+                name, old, new = watch.part(row["hit"])
+            elif watch.plain:
                 old = watch.show_bytes(bytes.fromhex(row["old"]))
             else:
                 _go_to(session, moment, True)
@@ -220,7 +227,7 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
                     return
                 old = watch.show()
             if old != new:
-                yield Change(moment, int(row["thread"]), compat.code_of(int(row["pc"])), old, new)
+                yield Change(moment, int(row["thread"]), compat.code_of(int(row["pc"])), old, new, name)
             before, new = moment, old
 
 
@@ -237,5 +244,6 @@ def _searched(session: Session, watch: Watch, before: str, new: str) -> dict[str
         "moment": status["moment"],
         "thread": status["thread"],
         "pc": compat.pc(),
-        "old": compat.memory(watch.cells[0].addr, watch.cells[0].size).hex(),
+        "old": "" if watch.wide else compat.memory(watch.cells[0].addr, watch.cells[0].size).hex(),
+        "hit": status["hit"],
     }

@@ -15,6 +15,9 @@ from gdbrr.ingdb import compat, lvalues
 from gdbrr.ingdb.compat import gdb
 
 _ELEMENTS = 8
+_FEW = 64
+"""Bytes of a place that is shown as a whole; gdbrr.rsp.reverse has the same."""
+_WORD = 8
 
 
 @dataclass(frozen=True)
@@ -99,6 +102,25 @@ class Watch:
         """It is one place, whose contents are its value, in whatever frame one stands."""
         return self.type is not None and len(self.cells) == 1
 
+    @property
+    def wide(self) -> bool:
+        """Too much to be shown: only what changed in it is."""
+        return self.plain and self.cells[0].size > _FEW
+
+    def part(self, hit: dict[str, int]) -> tuple[str, str, str]:
+        """The name, the old and the new value of what a stored word changed."""
+        old, new = (hit[name].to_bytes(_WORD, "little") for name in ("was", "became"))
+        first = next((at for at in range(_WORD) if old[at] != new[at]), 0)
+        at, name, kind = hit["addr"] + first, f"({self.text})" if " " in self.text else self.text, self.type
+        start = self.cells[0].addr
+        while (inner := _inside(kind, at - start)) is not None:
+            name, kind, start = name + inner[0], inner[1], start + inner[2]
+        begin, end = start - hit["addr"], start - hit["addr"] + kind.sizeof
+        if begin < 0 or end > _WORD:  # a number that is longer, or lies across two words
+            name, kind, begin, end = f"*(char *) {at:#x}", gdb.lookup_type("char"), first, first + 1
+        was, became = (_text(gdb.Value(data[begin:end], kind)) for data in (old, new))
+        return name, was, became
+
     def points(self) -> list[dict[str, Any]]:
         return [cell.point() for cell in self.cells]
 
@@ -119,6 +141,8 @@ class Watch:
 
     def show(self) -> str:
         """Its value now."""
+        if self.wide:
+            return ""
         try:
             if self.type is not None:
                 return _text(gdb.Value(self.cells[0].addr).cast(self.type.pointer()).dereference())
@@ -142,6 +166,23 @@ def is_type(name: str) -> bool:
     except gdb.error:
         return False
     return True
+
+
+def _inside(kind: Any, offset: int) -> tuple[str, Any, int] | None:
+    """What of a value of that type is at OFFSET: how it is named, its type and where it begins; None of a plain one."""
+    kind = kind.strip_typedefs()
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        element = kind.target()
+        index = offset // element.sizeof
+        return f"[{index + kind.range()[0]}]", element, index * element.sizeof
+    if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+        for field in kind.fields():
+            if getattr(field, "bitpos", None) is None or field.bitsize or not field.type.sizeof:
+                continue
+            begin = field.bitpos // 8
+            if begin <= offset < begin + field.type.sizeof:
+                return "" if field.is_base_class or not field.name else f".{field.name}", field.type, begin
+    return None
 
 
 def _text(value: Any) -> str:

@@ -37,6 +37,8 @@ class Navigator(Forward):
         """The last search ended where the frame begins that it was about."""
         self.missed = False
         """The last search found nothing, and stayed."""
+        self.found: Hit | None = None
+        """Where the last search for a command ended."""
         self.finished = False
         """The live process has ended; its recording can be opened."""
         self.exited = False
@@ -184,7 +186,7 @@ class Navigator(Forward):
         self._leave_live(progress)
         if not target.points:
             return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
-        hit = self._search(target.points, target.count, progress, target.birth)
+        hit = self.found = self._search(target.points, target.count, progress, target.birth)
         if hit is None and target.stay:
             self.missed = True
             return self.again()

@@ -18,7 +18,7 @@ from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, PointKind, Sen
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 """The digit of Z and z packets."""
 
-_FEW = 64
+FEW = 64
 """Bytes of a place that is looked for piece by piece."""
 
 HARDWARE_SLOTS = 4
@@ -138,7 +138,7 @@ def split(points: Sequence[Point]) -> list[Point]:
     """The same places as points that a debug register can watch, but for those of many bytes."""
     found: list[Point] = []
     for point in points:
-        if point.kind is PointKind.EXEC or point.length > _FEW:
+        if point.kind is PointKind.EXEC or point.length > FEW:
             found.append(point)
         else:
             found += [Point(point.kind, addr, length) for addr, length in pieces(point.addr, point.length)]

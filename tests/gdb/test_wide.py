@@ -55,6 +55,22 @@ def test_which_byte_it_was(demo: Path) -> None:
     assert "does not change before here" in out, out
 
 
+def test_which_part_of_it_changed(demo: Path) -> None:
+    """As the program computes it; GDB shows the first elements of an array only."""
+    out = played(
+        demo, "rr-history area.data", "rr-history --json area", "rr-back -w area.data", "rr-back 2 -w area.data"
+    )
+    data = [f"data[{(i + 1) * 7919 % 20000}]" for i in (23, 13, 3)]
+    told = [(data[0], 1, 0), ("data[17777]", 0, 5), ("data[17777]", 5, 0), (data[1], 1, 0), (data[2], 1, 0)]
+    rows = re.findall(r"^area\.(data\[\d+\]) = (\d+) .*? \(was (\d+) ", out, re.MULTILINE)
+    assert [(name, int(new), int(old)) for name, new, old in rows] == told, out
+    parts = re.findall(r'"part": "area\.(.*?)"', out)
+    assert [part for part in parts if part.startswith("data")] == [name for name, *_ in told], out
+    assert parts.count("before") == parts.count("behind") == 24, out
+    steps = re.findall(r"^area\.(data\[\d+\]): .*? -> .*? at watched_wide.c:\d+ by thread", out, re.MULTILINE)
+    assert steps == [told[0][0], told[2][0]], out
+
+
 def test_one_instruction_may_fill_it(demo: Path) -> None:
     """A repeated string instruction is one change, behind which there is a moment."""
     out = played(

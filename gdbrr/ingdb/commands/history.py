@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from gdbrr.ingdb.session import Session
 
 COLUMNS = ("value", "before", "moment", "thread", "code")
+_PART = "part"
+"""The column more that a place has which is too large to be shown: which part of it changed."""
 
 
 @rr_command(
@@ -37,8 +39,9 @@ def rr_history(session: Session, args: Namespace) -> None:
     """List every change of an expression before here, newest first.
 
     Each line shows the value, what it was before, the moment (for rr-goto), the thread that made the change by
-    its id, and the function and line. Where a pointer in EXPR changes, what it points to is looked for anew; a
-    local is followed to where its function was called. Ctrl-C ends the list.
+    its id, and the function and line; of an array or structure of more than 64 bytes, the first part that changed.
+    Where a pointer in EXPR changes, what it points to is looked for anew; a local is followed to where its function
+    was called. Ctrl-C ends the list.
 
     Examples:
       rr-history account->balance
@@ -50,11 +53,12 @@ def rr_history(session: Session, args: Namespace) -> None:
         raise GdbrrError("--csv and --json are two forms of the list", hint="name one of them")
     found = False
     for change in islice(search.history(session, args.expr), args.n):
+        columns = (*COLUMNS, _PART) if change.name else COLUMNS
         if args.csv and not found:
-            compat.write(csv_line(COLUMNS))
+            compat.write(csv_line(columns))
         found = True
         if args.json:
-            compat.write(json.dumps(dict(zip(COLUMNS, values(change), strict=True))))
+            compat.write(json.dumps(dict(zip(columns, values(change), strict=True))))
         else:
             compat.write(csv_line(values(change)) if args.csv else line(change))
     if not found and not args.json and not args.csv:
@@ -62,12 +66,14 @@ def rr_history(session: Session, args: Namespace) -> None:
 
 
 def values(change: Change) -> tuple[str | int, ...]:
-    return change.new, change.old, change.moment, change.thread, change.code
+    row = change.new, change.old, change.moment, change.thread, change.code
+    return (*row, change.name) if change.name else row
 
 
 def line(change: Change) -> str:
     """`-30 (was 20)  tick 120:0x401136#2  thread 7002  withdraw at account.c:41`."""
-    return f"{change.new} (was {change.old})  tick {change.moment}  thread {change.thread}  {change.code}"
+    name = f"{change.name} = " if change.name else ""
+    return f"{name}{change.new} (was {change.old})  tick {change.moment}  thread {change.thread}  {change.code}"
 
 
 def csv_line(row: tuple[str | int, ...]) -> str:

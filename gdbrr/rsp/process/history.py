@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from gdbrr.rsp.ids import ids_of
-from gdbrr.rsp.reverse import split
+from gdbrr.rsp.reverse import FEW, split
 from gdbrr.timeline.model import Hit, Interrupted, Leaf, Moment, Point, PointKind, Progress, Timeline
 
 _SOON = 0.5
@@ -160,11 +160,17 @@ def look(timeline: Timeline, hit: Hit, cell: Point, progress: Progress) -> dict[
             "tick": hit.moment.tick,
             "pc": pc,
             "thread": ids_of(leaf.threads()).get(view.tid, 0) if view is not None else 0,
-            "old": memory(leaf, cell.addr, cell.length).hex(),
+            "old": memory(leaf, cell.addr, cell.length if cell.length <= FEW else 0).hex(),
+            "hit": stored(hit),
             "moved": not inside,
         }
     finally:
         leaf.drop()
+
+
+def stored(hit: Hit) -> dict[str, int]:
+    """The word that was changed."""
+    return {"addr": hit.addr, "was": hit.old, "became": hit.new}
 
 
 def memory(leaf: Leaf, addr: int, length: int) -> bytes:
