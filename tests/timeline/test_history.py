@@ -12,7 +12,7 @@ import gdbrr
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.process.history import Changes, changes
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import WIDEST, Pass, groups_of
+from gdbrr.timeline.hits import WIDEST, WIDEST_WRITE, Pass, groups_of
 from gdbrr.timeline.model import Interrupted, Moment, Point, PointKind
 from gdbrr.timeline.search import leads_on
 from gdbrr.timeline.step.code import always_stores
@@ -332,11 +332,13 @@ def test_nothing_is_found_in_nothing(opened: DemoTimeline, value: Point) -> None
     with pytest.raises(GdbrrError, match="at least one byte"):
         opened.last_hit([Point(PointKind.WRITE, value.addr, 0)])
     with pytest.raises(GdbrrError, match=r"too many to be watched\. "):
-        opened.last_hit([Point(PointKind.WRITE, value.addr, WIDEST + 1)])
+        opened.last_hit([Point(PointKind.CHANGE, value.addr, WIDEST + 1)])
+    with pytest.raises(GdbrrError, match="too many to be watched for every store"):
+        opened.last_hit([Point(PointKind.WRITE, value.addr, WIDEST_WRITE + 1)])
     with pytest.raises(GdbrrError, match="too many to be watched for reads"):
         opened.last_hit([Point(PointKind.ACCESS, value.addr, 8192)])
-    with pytest.raises(GdbrrError, match=r"too many to be watched\. "):
-        opened.all_hits([Point(PointKind.WRITE, value.addr, 8192)])
+    with pytest.raises(GdbrrError, match="too many to be watched for reads"):
+        opened.all_hits([Point(PointKind.ACCESS, value.addr, 8192)])
     with pytest.raises(GdbrrError, match="behind the end"):
         opened.all_hits([value], before=Moment(opened.end.tick + 1))
 

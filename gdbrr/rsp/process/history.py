@@ -160,8 +160,7 @@ def look(timeline: Timeline, hit: Hit, cell: Point, progress: Progress) -> dict[
             "tick": hit.moment.tick,
             "pc": pc,
             "thread": ids_of(leaf.threads()).get(view.tid, 0) if view is not None else 0,
-            "old": memory(leaf, cell.addr, cell.length if cell.length <= FEW else 0).hex(),
-            "hit": stored(hit),
+            **({"old": memory(leaf, cell.addr, cell.length).hex()} if cell.length <= FEW else {"hit": stored(hit)}),
             "moved": not inside,
         }
     finally:
