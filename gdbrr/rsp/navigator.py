@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
@@ -17,12 +18,15 @@ from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.forward import Forward
 from gdbrr.rsp.process.landing import Say
+from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress
+from gdbrr.timeline.step.code import decoded
 
+_LONGEST_CALL = 8
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
 
@@ -51,7 +55,7 @@ class Navigator(Forward):
 
     @property
     def recording(self) -> bool:
-        return self.live is not None and self.current is self.live
+        return self.live is not None and self._current is self.live
 
     def open(self) -> None:
         """Stand where a session begins: a demo at its end, if the replay has come there; a live process at its first
@@ -213,8 +217,33 @@ class Navigator(Forward):
         if before is None:  # where the thread begins; GDB knows of no stop in another one
             self.thread = thread or self.thread
             return self.here(SIGNAL_TRAP, _BEGIN)
+        stop = self._before_call(now, before) if thread in (0, self.thread) else None
+        if stop is not None:
+            return stop
         self.land(before, progress)
         return self.here(SIGNAL_TRAP)
+
+    def _before_call(self, now: Moment, before: Moment) -> Stop | None:
+        """A step back from a function's first instruction to its call, as GDB makes one in each call of a recursion
+        that it passes: it looks at nothing there, so nobody is brought there before somebody looks."""
+        debuggee = self.require()
+        if debuggee.leaf is None or self.engine_frames or now.tick != before.tick or before.pc is None:
+            return None
+        tid = debuggee.real(self.thread)
+        regs = debuggee.registers(tid)
+        code = debuggee.upstream.memory(before.pc, _LONGEST_CALL)
+        insn = decoded(code)
+        back = int.from_bytes(debuggee.upstream.memory(regs["rsp"], 8), "little")
+        calls = re.match(rb"[\x40-\x4f]?(?:\xe8|\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7])", code)
+        if regs["rip"] != now.pc or not calls or insn is None or back != before.pc + insn.length:
+            return None
+        known = {RIP: before.pc, RSP: regs["rsp"] + 8}
+        shown = debuggee.expedited(tid) | {
+            number: word.to_bytes(8, "little").hex().encode() for number, word in known.items()
+        }
+        self._due = self._moment = before
+        self.sent, self._crash, self.approximate = None, 0, False
+        return Stop(SIGNAL_TRAP, self.thread, (), shown)
 
     def _now_for(self, target: Target, progress: Progress | None) -> Moment:
         """Finding the moment costs a replay of the segment; only a relative target needs it."""
@@ -335,7 +364,8 @@ class Navigator(Forward):
 
     def replace(self) -> bool:
         """After a request that failed: another leaf where one stood whose gdbserver went down."""
-        if self.current is None or self.current.upstream.alive or self.altered or self._moment is None:
+        current = self._current if self._due is None else None  # else the next request asks for another by itself
+        if current is None or current.upstream.alive or self.altered or self._moment is None:
             return False
         if self.recording:
             return False

@@ -181,7 +181,7 @@ class Proxy:
 
     def _pass_signals(self, request: rq.PassSignals) -> bytes:
         self._told.pass_signals = request.signals
-        self.navigator.require().upstream.tell_signals(self._told)
+        self.navigator.tell_signals()
         return b"OK"
 
     def _program_signals(self, request: rq.ProgramSignals) -> bytes:

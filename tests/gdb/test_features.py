@@ -292,3 +292,45 @@ def test_times_of_the_recording_and_of_the_day(tmp_path: Path) -> None:
     shown = re.findall(r"^tick (\d+)\S* of \d+ \(\d+%\), ([\d.]+) s", out, re.MULTILINE)
     there = [float(seconds) for tick, seconds in shown if tick != "0"][1:]  # behind the end, where it begins
     assert len(there) == 3 and max(there) - min(there) < 0.005 and min(there) >= 0.015, out
+
+
+# ---------------------------------------------------------------- a deep recursion
+def line(text: str) -> str:
+    lines = (programs.SOURCES / "deep_recursion.c").read_text().splitlines()
+    return f"deep_recursion.c:{next(at for at, each in enumerate(lines, 1) if text in each)}"
+
+
+def test_back_over_a_deep_recursion(tmp_path: Path) -> None:
+    """GDB stops at each start of the function on the way; it arrives where a run from the start comes by first."""
+    program = programs.build("deep_recursion", ["-O0"])
+    demo = recorded(program, tmp_path)
+    names = "rip", "rsp", "rbp", "rbx", "rdi"
+    look = f"python print('AT', [int(gdb.parse_and_eval('$' + name)) for name in {names}])"
+    out = whole(
+        program,
+        *(f"rr-replay {demo}", "rr-goto start", f"tbreak {line('the first call')}", "continue", look),
+        *(f"tbreak {line('behind all')}", "continue", "reverse-next", look),
+        *(f"tbreak {line('here += down')} if n == 60", "continue", look),
+        *(f"tbreak {line('behind the call')} if n == 60", "continue", "reverse-next", "reverse-next"),
+        *(look, "print n"),
+    )
+    places = re.findall(r"^AT (.*)$", out, re.MULTILINE)
+    assert len(places) == 4 and places[0] == places[1] and places[2] == places[3], out
+    assert numbers(out) == [60], out
+
+
+def test_in_front_of_a_call_is_what_a_move_there_shows(tmp_path: Path) -> None:
+    """Behind a step back to a call, before anybody has looked, and after a move from elsewhere."""
+    program = programs.build("deep_recursion", ["-O0"])
+    demo = recorded(program, tmp_path)
+    look = r"echo LOOK\n", "info registers", "x/4gx $sp", "backtrace 3", "info threads", r"echo LOOK\n"
+    steps = whole(
+        program,
+        *(f"rr-replay {demo}", "rr-goto start", "break *down if n == 70", "continue", "reverse-stepi", "rr-when"),
+        *("stepi", "reverse-stepi", *look, "reverse-stepi", "stepi", "rr-when"),
+    )
+    first, again = re.findall(r"^tick (\S+) of", steps, re.MULTILINE)[-2:]
+    assert first == again, steps
+    gone = whole(program, f"rr-replay {demo}", f"rr-goto {again}", *look)
+    shown = [re.sub(r"Thread \d+\.\d+|LWP \d+", "", out.split("LOOK\n")[1]) for out in (steps, gone)]
+    assert shown[0] == shown[1] and "rip" in shown[0], steps

@@ -25,7 +25,9 @@ class Landing:
         self.session = session
         self.pool = pool
         self.timeline = session.timeline
-        self.current: Debuggee | None = None
+        self._current: Debuggee | None = None
+        self._due: Moment | None = None
+        """Where it stands in truth, while the current process stands one instruction behind."""
         self.live: Debuggee | None = None
         self.altered: Altered | None = None
         """The current leaf holds something that the recording does not."""
@@ -45,15 +47,34 @@ class Landing:
         """The signal that it stands in front of and that GDB was told of."""
         self._way_back = Moment(0), 0, False
 
+    @property
+    def current(self) -> Debuggee | None:
+        """INVARIANT(nobody-sees-the-other-place): who asks for the process gets one where it stands."""
+        if self._due is not None:
+            moment, thread = self._due, self.thread
+            self.land(moment)
+            self.thread = thread
+        return self._current
+
+    @current.setter
+    def current(self, debuggee: Debuggee | None) -> None:
+        self._current, self._due = debuggee, None
+
+    def tell_signals(self) -> None:
+        """GDB has changed its mind about which signals it wants to see; who is attached to later is told then."""
+        if self._due is None:
+            self.require().upstream.tell_signals(self._told)
+
     def _timeline(self) -> Timeline:
         if self.timeline is None:
             raise GdbrrError("there is no past yet", hint="let the program run, then go back")
         return self.timeline
 
     def require(self) -> Debuggee:
-        if self.current is None:
+        current = self.current
+        if current is None:
             raise GdbrrError("no process is there any more", hint="try: run")
-        return self.current
+        return current
 
     def land(self, moment: Moment, progress: Progress | None = None, thread_index: int | None = None) -> None:
         """Put a new leaf at MOMENT under a gdbserver. The old one stays until the new one is known to be right."""
@@ -142,7 +163,7 @@ class Landing:
 
     def _discard(self) -> None:
         """End the current leaf; the live process is no leaf."""
-        old, self.current = self.current, None
+        old, self.current = self._current, None
         self.altered = None
         if old is not None and old is not self.live:
             with contextlib.suppress(GdbrrError):  # a gdbserver that is gone has nothing to kill
