@@ -87,14 +87,14 @@ class Watchdog:
         if self._limit is None:
             self._thread, recorded = segment_time(self._demo, tick - 1)
             self._recorded = recorded or 0.0
-            grace = SEARCH if _is_searched(self._demo, self._thread, tick) else GRACE
+            grace = SEARCH if is_searched(self._demo, self._thread, tick) else GRACE
             self._limit = float("inf") if recorded is None else FACTOR * recorded + grace
         if self._spent <= self._limit:
             return None
         return Overdue(tick - 1, self._thread, self._recorded, self._spent)
 
 
-def _is_searched(demo: Demo, thread: int, tick: int) -> bool:
+def is_searched(demo: Demo, thread: int, tick: int) -> bool:
     """Whether the thread's next operation from TICK on is a stop in the middle of a computation."""
     event = next(demo.events(thread, tick), None)
     if event is None:

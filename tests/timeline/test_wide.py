@@ -9,6 +9,7 @@ import pytest
 
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind
+from gdbrr.timeline.step.protected import Segment
 from gdbrr.timeline.timeline import DemoTimeline
 
 from .conftest import BOTH_WAYS, Program, in_epochs, whole
@@ -133,6 +134,17 @@ def test_a_part_beside_what_changes_all_the_time(big: Big) -> None:
     assert hit is not None and hit.moment.pc is None
     before = big.timeline.last_hit([part], hit.moment)
     assert before is not None and big.timeline.last_hit([part], Moment(before.moment.tick)) is None
+
+
+def test_a_segment_that_ends_in_a_computation(big: Big, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its memory is looked at to find where: it is not protected, but its words are counted, unless they are too many."""
+    part = Point(PointKind.CHANGE, big.area + 60 * MIB + 8000, 10000)
+    hit = big.timeline.last_hit([part], None)
+    monkeypatch.setattr(Segment, "is_searched", True)
+    again = big.timeline.last_hit([part], None)
+    assert hit is not None and again is not None and again.moment == hit.moment
+    with pytest.raises(GdbrrError, match=r"ends in the middle of a computation\. Watch a part"):
+        big.back()
 
 
 @pytest.mark.parametrize("kind", [PointKind.WRITE, PointKind.ACCESS])

@@ -16,6 +16,7 @@ from gdbrr.config import tables
 from gdbrr.ctl.changes import written_pages
 from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, Armed
 from gdbrr.errors import GdbrrError
+from gdbrr.launch.watchdog import is_searched
 from gdbrr.timeline.hits import Piece, pieces_of
 from gdbrr.timeline.model import Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
@@ -31,6 +32,14 @@ class Segment:
     since: Moment | None
     order: Order
     progress: Progress | None
+
+    @property
+    def is_searched(self) -> bool:
+        """It ends in the middle of a computation, and its end is looked for by the memory there: that must not be
+        protected then."""
+        tick = self.source.tick
+        thread = self.order.final_thread if tick >= self.order.ticks else self.order.thread_of(tick)
+        return is_searched(self.source.demo, thread, tick + 1)
 
     def changed(self, points: Sequence[Point], registers: int, newest: bool) -> list[Piece]:
         """Words among which that is which was changed last (NEWEST), or first; none, if none was changed."""

@@ -16,8 +16,9 @@ from typing import NamedTuple
 
 from gdbrr.abi import lib
 from gdbrr.ctl.changes import written_pages
+from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import STORES, Found, Pass, Piece, pieces_of
+from gdbrr.timeline.hits import STORES, WIDEST_WRITE, Found, Pass, Piece, pieces_of
 from gdbrr.timeline.model import Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.step.protected import Segment
@@ -107,7 +108,14 @@ class Wide:
             return self._cut(stretch, middle, search, points)
         if many:
             segment = Segment(stretch.source, stretch.inside, stretch.since, self._order, search.progress)
-            return self._counted(stretch, search, segment.changed(points, search.registers, search.newest))
+            if not segment.is_searched:
+                return self._counted(stretch, search, segment.changed(points, search.registers, search.newest))
+            if size > WIDEST_WRITE:
+                raise GdbrrError(
+                    f"the segment of tick {stretch.source.tick} stores to {size} bytes of what is watched, and ends"
+                    " in the middle of a computation",
+                    "watch a part of it",
+                )
         found = self._counted(stretch, search, [piece for point in points for piece in pieces_of(point)])
         self._shortest = 1 if found else self._shortest * _GROWTH
         return found
