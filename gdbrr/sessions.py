@@ -154,7 +154,7 @@ class RecordedProcess:
             from gdbrr.timeline.live.follow import Following
 
             demo = recording.directory.with_name("following.demo")
-            self._following = Following(recording.directory, self._page, recording.manifest, demo)
+            self._following = Following(recording.directory, self._page, recording.manifest, demo, self.pid)
 
     @property
     def pid(self) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from gdbrr.demo.manifest import Manifest
 from gdbrr.demo.reader import Demo
 from gdbrr.launch import scratch
 from gdbrr.timeline.live.checkpoints import FollowingCheckpoints
+from gdbrr.timeline.live.room import Room
 from gdbrr.timeline.model import Progress
 from gdbrr.timeline.timeline import DemoTimeline, Ground, Stop, start_replay
 from gdbrr.timeline.tracer import start_thread
@@ -33,12 +35,13 @@ _WAIT = 0.02
 class Following:
     """Follows from now on, until `close`."""
 
-    def __init__(self, recording: Path, page: abi.Ctl, manifest: Callable[[], Manifest], demo: Path) -> None:
-        """DEMO is made, and grows; MANIFEST tells what goes into one as things are now."""
+    def __init__(self, recording: Path, page: abi.Ctl, manifest: Callable[[], Manifest], demo: Path, pid: int) -> None:
+        """DEMO is made, and grows; MANIFEST tells what goes into one as things are now; PID is the program's."""
         self._recording = recording
         self._page = page
         self._manifest = manifest
         self._demo = demo
+        self._room = Room(Path(f"/proc/{pid}"), time.monotonic())
         self._lock = threading.Condition(threading.RLock())
         self._growth: Growth | None = None
         self._ground: Ground | None = None
@@ -76,9 +79,11 @@ class Following:
             self._image = image_fd, image.bytes
             self._growth = Growth(self._recording, self._page, self._demo, self._manifest(), image)
             stack.callback(self._growth.close)
+        room = self._room.look(time.monotonic())
         if self._ground is not None:
             self._growth.grow()
-            self._follow()
+            if room:
+                self._follow()
             return
         self._growth.finish()
         if self._growth.limit > 0:
