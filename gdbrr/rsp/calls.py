@@ -23,6 +23,7 @@ from gdbrr.timeline.model import Epoch, Interrupted, Moment
 
 HISTORY_SECONDS = 1.0
 TOGETHER_SECONDS = 2.0
+"""GDB obeys Ctrl-C only behind an answer: what takes longer has to be asked for by a move, which says how far it is."""
 ANSWER_SECONDS = 4.0
 """GDB's send_packet gives up after 6."""
 
@@ -169,10 +170,10 @@ def _history(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str
             meter = Meter(link, speak=False, deadline=now + TOGETHER_SECONDS)
             return {"rows": navigator.listed.rows(before, target.count, meter), "late": False, "each": False}
         except Interrupted:
-            each = True
-    deadline = time.monotonic() + HISTORY_SECONDS
+            return {"rows": [], "late": True, "each": True}
+    deadline = now + HISTORY_SECONDS
+    meter = Meter(link, speak=False, deadline=deadline)
     rows: list[dict[str, Any]] = []
-    meter = Meter(link, speak=False, deadline=now + ANSWER_SECONDS)
     late = False
     while len(rows) < target.count and time.monotonic() < deadline:
         try:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from gdbrr.errors import GdbrrError
+from gdbrr.rsp import calls
 from gdbrr.rsp.reverse import (
     ACCESS_WATCH,
     HARDWARE,
@@ -20,7 +22,7 @@ from gdbrr.rsp.reverse import (
     slots,
     split,
 )
-from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind
+from gdbrr.timeline.model import Epoch, Hit, Interrupted, Moment, Point, PointKind
 
 SPAN = Span(Moment(0), Moment(1000, 0x401000, 2), [Epoch(i, i * 250, i * 250 + 250, 10, i / 2) for i in range(4)])
 
@@ -177,3 +179,20 @@ class Twice:
 def test_earlier_is_never_here(now: int, later: float, tick: int) -> None:
     span = Span(Moment(0), Moment(20), [], cast(Any, Twice()))
     assert resolve(Target(later=later), span, Moment(now)) == Moment(tick)
+
+
+def test_a_list_that_takes_long_is_asked_for_by_a_move(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That obeys Ctrl-C; this answer does not, and tries nothing else behind a search of all in an epoch."""
+
+    class Slow:
+        def know(self, *_: object) -> bool:
+            return True
+
+        def rows(self, *_: object) -> None:
+            raise Interrupted("interrupted")
+
+    monkeypatch.setattr(calls.history, "changes", lambda *_: pytest.fail("it is late already"))
+    navigator, link = cast(Any, SimpleNamespace(timeline=object(), listed=Slow())), cast(Any, None)
+    point = {"kind": "change", "addr": 0x1000, "length": 4}
+    body = {"verb": "history", "points": [point], "before": "7", "count": 3}
+    assert calls.answer(navigator, link, body) == {"ok": {"rows": [], "late": True, "each": True}}
