@@ -20,7 +20,7 @@ from gdbrr.timeline.leaf import views
 from gdbrr.timeline.model import Moment, Point, PointKind
 from gdbrr.timeline.timeline import open_demo
 
-from .conftest import Program, children
+from .conftest import BOTH_WAYS, Program, children
 
 PTRACE_PEEKTEXT, PTRACE_POKETEXT, PTRACE_CONT = 1, 4, 7
 PTRACE_GETREGS, PTRACE_SETREGS, PTRACE_DETACH, PTRACE_SEIZE = 12, 13, 17, 0x4206
@@ -73,11 +73,11 @@ class Debugger:
         self._ask(PTRACE_DETACH, 0, 0)
 
 
-@pytest.fixture
-def recording(moments_program: Program, tmp_path: Path) -> Iterator[live.LiveRecording]:
+@pytest.fixture(params=BOTH_WAYS)
+def recording(request: pytest.FixtureRequest, moments_program: Program, tmp_path: Path) -> Iterator[live.LiveRecording]:
     with open(tmp_path / "out", "wb") as out:
         stdio = (0, out.fileno(), 2)
-        profile = profiles.resolve("default", None, [])
+        profile = profiles.resolve("default", None, [f"points={request.param}"])
         started = live.start([str(moments_program.path)], profile, str(tmp_path), stdio=stdio)
     yield started
     started.close()

@@ -26,13 +26,15 @@ from gdbrr.timeline.worker import Checkpoint, Desynchronised, Process, Worker
 from harness import ROOT, programs
 from replay.alter import alter
 
-from .conftest import Program, chain, children, is_gone, recorded, word
+from .conftest import BOTH_WAYS, Program, chain, children, is_gone, recorded, word
 
 FEW_MEGABYTES = ("--set", "limits.checkpoint_memory=4M")
 
 
-def test_checkpoints_are_thinned_out(moments_program: Program, tmp_path: Path, counter: Point) -> None:
-    demo = recorded(moments_program.path, tmp_path, "--set", "epochs.ticks=16", "--set", "limits.checkpoints=3")
+@pytest.mark.parametrize("points", BOTH_WAYS)
+def test_checkpoints_are_thinned_out(points: str, moments_program: Program, tmp_path: Path, counter: Point) -> None:
+    few = ("--set", "epochs.ticks=16", "--set", "limits.checkpoints=3", "--set", f"points={points}")
+    demo = recorded(moments_program.path, tmp_path, *few)
     with open_demo(demo) as timeline:
         hits = chain(timeline, counter, 42)
         assert [(hit.old, hit.new) for hit in hits] == [(value - 1, value) for value in range(340, 298, -1)]
