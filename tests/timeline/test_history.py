@@ -326,6 +326,19 @@ def test_hits_of_one_thread(opened: DemoTimeline, value: Point) -> None:
     assert opened.last_hit([value], thread=3) is None
 
 
+def test_condition_thread_and_count_together(opened: DemoTimeline, value: Point) -> None:
+    every = opened.all_hits([value])
+    asked = ((3, 1, 2, -1), (7, 0, 10, 2000), (2, 2, 3, -5), (50, None, 1, 40), (50, 2, 9, -1))
+    for divisor, thread, count, place in asked:
+        code = ref32(value.addr) + const(divisor) + REM + NOT + END
+        wanted = [hit for hit in every[:place] if hit.new % divisor == 0 and thread in (None, hit.thread)]
+        found = opened.last_hit([value], every[place].moment, condition=code, thread=thread, count=count)
+        if len(wanted) < count:
+            assert found is None
+        else:
+            assert found and (found.moment, found.new) == (wanted[-count].moment, wanted[-count].new)
+
+
 def test_nothing_is_found_in_nothing(opened: DemoTimeline, value: Point) -> None:
     assert opened.all_hits([]) == [] and opened.last_hit([]) is None
     assert opened.all_hits([value], before=opened.start) == []
