@@ -1,4 +1,5 @@
-// Threads one behind the other, and how far the program's memory grows behind the first of them. Says the growth in KiB on stderr.
+// Threads one behind the other, and how far the program's memory grows behind the first of them. Says the growth in KiB on stderr, and
+// what there was before.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,6 @@ int main(int argc, char **argv)
 	births(argc > 1 ? atoi(argv[1]) : 1000);
 	long before = resident();
 	births(argc > 2 ? atoi(argv[2]) : 1000);
-	fprintf(stderr, "%ld\n", resident() - before);
+	fprintf(stderr, "%ld %ld\n", resident() - before, before);
 	return 0;
 }
