@@ -137,7 +137,7 @@ def test_a_part_beside_what_changes_all_the_time(big: Big) -> None:
 
 
 def test_a_segment_that_ends_in_a_computation(big: Big, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Its memory is looked at to find where: it is not protected, but its words are counted, unless they are too many."""
+    """Its memory is looked at to find where: it is not protected, but its words are counted, if they are few."""
     part = Point(PointKind.CHANGE, big.area + 60 * MIB + 8000, 10000)
     hit = big.timeline.last_hit([part], None)
     monkeypatch.setattr(Segment, "is_searched", True)
