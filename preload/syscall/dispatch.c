@@ -411,7 +411,7 @@ static void leave(struct gr_call *call, bool canceled)
 	}
 	if (call->result != GR_RESTART && !canceled)
 		caught(call, GR_DEBUG_RETURN);
-	if (gr_digest_on())
+	if (gr_digest_on() && !call->aside)
 		gr_digest_leave(self, frame, true);
 	bool temporary = call->result == -EINTR && gr_signal_temporary(call->nr, call->arg, &mask);
 	if (call->aside)
