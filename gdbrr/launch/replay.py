@@ -131,7 +131,10 @@ def _signals(manifest: dict[str, Any]) -> tuple[int, int]:
 
 def check_program(manifest: dict[str, Any]) -> None:
     if "carried" not in manifest and not os.path.exists(manifest["program"]):
-        raise GdbrrError(f"{manifest['program']}, which the demo was recorded from, is not here", "put it back", 1)
+        known = {str(row.get("path")): str(row.get("build_id", "")) for row in manifest.get("objects", [])}
+        wanted = known.get(manifest["program"])
+        hint = f"put it back: that of build-id {wanted}" if wanted else "put it back"
+        raise GdbrrError(f"{manifest['program']}, which the demo was recorded from, is not here", hint, 1)
 
 
 def start(

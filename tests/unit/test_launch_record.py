@@ -18,6 +18,7 @@ import pytest
 
 from gdbrr.demo.reader import Demo
 from gdbrr.demo.writer import Writer, atomic
+from gdbrr.launch import host
 from harness import ROOT, programs
 from harness.run import gdbrr
 
@@ -214,9 +215,13 @@ def test_program_sees_its_terminal(tmp_path: Path) -> None:
 def test_missing_program_is_named(two_threads: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copy(two_threads, tmp_path / "copy"))
     gdbrr("record", "-o", "x.demo", copy, cwd=tmp_path).expect(7)
+    wanted = host.build_id(copy)
     copy.unlink()
-    done = gdbrr("replay", "x.demo", cwd=tmp_path).expect(1)
-    assert f"{copy}, which the demo was recorded from, is not here" in done.err
+    assert len(wanted) == 40
+    for words in (("replay", "x.demo"), ("debug", "x.demo", "--", "-nx", "-batch")):
+        said = gdbrr(*words, cwd=tmp_path).err
+        assert f"{copy}, which the demo was recorded from, is not here. Put it back: that of build-id {wanted}" in said
+    gdbrr("replay", "x.demo", cwd=tmp_path).expect(1)
 
 
 SOURCE = """
