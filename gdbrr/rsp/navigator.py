@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import re
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
-from gdbrr.rsp.process import history, turns
+from gdbrr.rsp.process import history, turns, unwind
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.forward import Forward
 from gdbrr.rsp.process.landing import Say
@@ -24,9 +23,7 @@ from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress
-from gdbrr.timeline.step.code import decoded
 
-_LONGEST_CALL = 8
 _BEGIN = (("replaylog", "begin"),)
 _END = (("replaylog", "end"),)
 
@@ -152,11 +149,6 @@ class Navigator(Forward):
         step = next((self._acting(action) for action in actions if action.step), None)
         return step, [(self._acting(action), action.signal) for action in actions if action.signal]
 
-    def _acting(self, action: Action) -> int:
-        """The kernel id of the thread an action is for."""
-        virtual = action.thread.tid if action.thread is not None and action.thread.exact else self.thread
-        return self.require().real(virtual)
-
     # ------------------------------------------------------------ back
 
     def reverse_continue(self, progress: Progress | None = None, thread: int = 0) -> Stop:
@@ -231,16 +223,10 @@ class Navigator(Forward):
             return None
         tid = debuggee.real(self.thread)
         regs = debuggee.registers(tid)
-        code = debuggee.upstream.memory(before.pc, _LONGEST_CALL)
-        insn = decoded(code)
-        back = int.from_bytes(debuggee.upstream.memory(regs["rsp"], 8), "little")
-        calls = re.match(rb"[\x40-\x4f]?(?:\xe8|\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7])", code)
-        if regs["rip"] != now.pc or not calls or insn is None or back != before.pc + insn.length:
+        if regs["rip"] != now.pc or not unwind.led_here(debuggee.upstream.memory, before.pc, regs["rsp"]):
             return None
-        known = {RIP: before.pc, RSP: regs["rsp"] + 8}
-        shown = debuggee.expedited(tid) | {
-            number: word.to_bytes(8, "little").hex().encode() for number, word in known.items()
-        }
+        known = ((RIP, before.pc), (RSP, regs["rsp"] + 8))
+        shown = debuggee.expedited(tid) | {number: word.to_bytes(8, "little").hex().encode() for number, word in known}
         self._due = self._moment = before
         self.sent, self._crash, self.approximate = None, 0, False
         return Stop(SIGNAL_TRAP, self.thread, (), shown)
@@ -257,11 +243,6 @@ class Navigator(Forward):
             return None
         hit, self.born = history.last(self._timeline(), points, self.moment(progress), progress, birth, count)
         return hit
-
-    def index(self, thread: int) -> int | None:
-        debuggee = self.require()
-        view = debuggee.views().get(debuggee.real(thread))
-        return None if view is None else view.index
 
     def _begin(self, progress: Progress | None, thread: int = 0) -> Stop:
         """The start, or that of the thread of this index."""

@@ -13,6 +13,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.altered import Altered
+from gdbrr.rsp.request import Action
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_TRAP
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Leaf, Moment, Progress, Sent, Timeline
@@ -75,6 +76,16 @@ class Landing:
         if current is None:
             raise GdbrrError("no process is there any more", hint="try: run")
         return current
+
+    def index(self, thread: int) -> int | None:
+        debuggee = self.require()
+        view = debuggee.views().get(debuggee.real(thread))
+        return None if view is None else view.index
+
+    def _acting(self, action: Action) -> int:
+        """The kernel id of the thread an action is for."""
+        virtual = action.thread.tid if action.thread is not None and action.thread.exact else self.thread
+        return self.require().real(virtual)
 
     def land(self, moment: Moment, progress: Progress | None = None, thread_index: int | None = None) -> None:
         """Put a new leaf at MOMENT under a gdbserver. The old one stays until the new one is known to be right."""

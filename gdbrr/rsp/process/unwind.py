@@ -7,11 +7,14 @@ Owns: what was read of one engine's tables. The allocator pays nothing for it: n
 from __future__ import annotations
 
 import os
+import re
 import struct
 from bisect import bisect_right
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from gdbrr.timeline.model import ThreadView
+from gdbrr.timeline.step.code import decoded
 
 _NAMES = ("rax", "rdx", "rcx", "rbx", "rsi", "rdi", "rbp", "rsp", *(f"r{number}" for number in range(8, 16)))
 _SP, _RETURN = 7, 16
@@ -21,6 +24,9 @@ _ENCODINGS = b"\x01\x1b\x03\x3b"
 """Version 1; where .eh_frame is, from here; how many rows there are; their places, from the header."""
 _MOST = 32
 _LONGEST_CALL = 6
+"""Of those that lead into the engine."""
+_LONGEST = 8
+_CALL = re.compile(rb"[\x40-\x4f]?(?:\xe8|\xff[\x10-\x17\x50-\x57\x90-\x97\xd0-\xd7])", re.DOTALL)
 
 
 @dataclass
@@ -30,6 +36,14 @@ class _Rules:
     register: int = _SP
     offset: int = 8
     saved: dict[int, int] = field(default_factory=dict)
+
+
+def led_here(read: Callable[[int, int], bytes], call: int, stack: int) -> bool:
+    """Whether what stands at CALL is a call, and what returns behind it lies at the stack pointer."""
+    code = read(call, _LONGEST)
+    insn = decoded(code)
+    back = int.from_bytes(read(stack, 8), "little")
+    return bool(_CALL.match(code)) and insn is not None and back == call + insn.length
 
 
 class Unwinder:
