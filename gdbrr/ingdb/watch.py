@@ -86,6 +86,11 @@ class Watch:
                 continue  # a name that is none by itself
             if cell is not None and cell not in cells:
                 cells.append(cell)
+        if not cells and self.text.startswith("$"):
+            raise GdbrrError(
+                f"{self.text} is not in memory, where changes are searched",
+                hint=f"try: rr-back -w *(long *) {self.text}",
+            )
         if not cells:
             raise GdbrrError(
                 f"{self.text} is not an lvalue", hint="name a variable or *ADDRESS, something that is in memory"

@@ -78,6 +78,7 @@ def test_back_stays_where_nothing_changed(stage: Stage) -> None:
     ("expression", "error"),
     [
         ("1 + 1", "rr-back: 1 + 1 is not an lvalue. Name a variable or *ADDRESS, something that is in memory"),
+        ("$rax", "rr-back: $rax is not in memory, where changes are searched. Try: rr-back -w *(long *) $rax"),
         ("main", "rr-back: main is not an lvalue. Name a variable or *ADDRESS, something that is in memory"),
         ("nosuch", 'rr-back: No symbol "nosuch" in current context.'),
     ],
