@@ -31,6 +31,11 @@ def places(text: str) -> list[str]:
     return re.findall(r"^tick .*", text, re.MULTILINE)
 
 
+def unnumbered(place: str) -> str:
+    """GDB numbers threads in the order in which it meets them."""
+    return re.sub(r"thread \d+", "thread", place)
+
+
 def test_a_session_behind_a_move_begins_without_a_signal(tmp_path: Path) -> None:
     """GDB 13.1 announces the first stop of a connection when the last one before was a random signal to it."""
     program = programs.build("spine")
@@ -86,7 +91,7 @@ def test_what_cannot_be_reached_is_said_when_it_is_known(tmp_path: Path) -> None
     near = whole(program, f"rr-replay {demo}")
     for commands in ([AT_ONCE, f"rr-replay {demo}"], [f"rr-replay --start {demo}", "rr-goto end", "rr-when"]):
         far = whole(program, *commands)
-        assert places(far)[-1] == places(near)[-1]
+        assert unnumbered(places(far)[-1]) == unnumbered(places(near)[-1])
         assert re.search(r"desynchronised behind tick \d+ of \d+", far)
     forward = whole(program, f"rr-replay --start {demo}", "continue", "rr-when")
     assert "desynchronised" in forward, forward
