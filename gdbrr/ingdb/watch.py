@@ -13,10 +13,10 @@ from typing import Any
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import compat, lvalues
 from gdbrr.ingdb.compat import gdb
+from gdbrr.ingdb.locals import is_local
+from gdbrr.timeline.model import FEW
 
 _ELEMENTS = 8
-_FEW = 64
-"""Bytes of a place that is shown as a whole; gdbrr.rsp.reverse has the same."""
 _WORD = 8
 
 
@@ -110,7 +110,7 @@ class Watch:
     @property
     def wide(self) -> bool:
         """Too much to be shown: only what changed in it is."""
-        return self.plain and self.cells[0].size > _FEW
+        return self.plain and self.cells[0].size > FEW
 
     def part(self, hit: dict[str, int]) -> tuple[str, str, str]:
         """The name, the old and the new value of what a stored word changed."""
@@ -233,10 +233,9 @@ def _frame_of(text: str) -> Frame | None:
     """The frame that a local in TEXT belongs to, if one does."""
     try:
         frame = gdb.selected_frame()
-        block = frame.block()
-    except (gdb.error, RuntimeError):
+    except gdb.error:
         return None
-    if not any(_is_local(name, block) for name in lvalues.names(text)):
+    if not any(map(is_local, lvalues.names(text))):
         return None
     while frame is not None and frame.type() == gdb.INLINE_FRAME:
         frame = frame.older()
@@ -255,14 +254,6 @@ def _body(function: Any, start: int) -> int:
         return start
     end = int(gdb.block_for_pc(start).end)
     return next((place for place in places if start <= place < end), start)
-
-
-def _is_local(name: str, block: Any) -> bool:
-    try:
-        symbol = gdb.lookup_symbol(name, block)[0]
-    except gdb.error:
-        return False
-    return symbol is not None and bool(symbol.needs_frame)
 
 
 def address_of(frame: Any) -> int:

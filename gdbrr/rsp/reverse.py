@@ -13,13 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, PointKind, Sent, Timeline
+from gdbrr.timeline.model import FEW, Call, Epoch, Hit, Moment, Point, PointKind, Sent, Timeline
 
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 """The digit of Z and z packets."""
-
-FEW = 64
-"""Bytes of a place that is looked for piece by piece."""
 
 HARDWARE_SLOTS = 4
 """Debug registers of an x86 thread."""

@@ -18,6 +18,9 @@ from gdbrr.errors import GdbrrError
 Progress = Callable[[str, float], None]
 """Called now and then with what goes on and the fraction done; raises Interrupted to cancel."""
 
+FEW = 64
+"""Bytes of a place that is looked for piece by piece, and shown as a whole."""
+
 _MOMENT = re.compile(r"(?P<tick>\d+)(?::0x(?P<pc>[0-9a-f]+)#(?P<nth>\d+))?\Z")
 
 

@@ -44,12 +44,17 @@ void gr_gate_turn(struct gr_thread *self);
 // Called in front of gr_gate_next, unless it is for a signal: handlers that ran in the middle of the operation run now.
 extern void (*gr_gate_on_signal)(struct gr_thread *self);
 
+// The kind of the next event, GR_OP_NONE in the middle of a run and at the end: an event's first byte.
+static inline uint8_t gr_gate_kind(const struct gr_thread *self)
+{
+	return self->run_left || !self->left ? GR_OP_NONE : *self->pos;
+}
+
 // The place in front of an operation where the turn is handed over, in a recording in turns and where one was replayed.
 void gr_gate_step(struct gr_thread *self, enum gr_step step);
 static inline bool gr_gate_steps(const struct gr_thread *self)
 {
-	// The first byte of an event is its kind.
-	return gr_turn_on || (gr_mode == GR_MODE_REPLAY && !self->run_left && self->left && *self->pos == GR_OP_TURN);
+	return gr_turn_on || (gr_mode == GR_MODE_REPLAY && gr_gate_kind(self) == GR_OP_TURN);
 }
 
 // The event after that, without taking it. False if the stream ends.

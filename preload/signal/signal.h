@@ -10,6 +10,7 @@
 #include "../core/ops.h"
 #include "../core/page.h"
 #include "../core/thread.h"
+#include "../replay/gate.h"
 
 // Where in a thread a recorded signal was delivered: the flags of its event.
 enum gr_signal_point {
@@ -37,10 +38,10 @@ void gr_signal_check(struct gr_thread *self, const struct gr_regs *frame);
 // Recording, nearly always: no signal is there.
 static inline bool gr_signal_none(const struct gr_thread *self)
 {
-	// The first byte of an event is its kind.
-	if (gr_mode == GR_MODE_REPLAY)
-		return self->run_left || !self->left ||
-		       (*self->pos != GR_OP_SIGNAL && *self->pos != GR_OP_PREEMPT && *self->pos != GR_OP_CANCELED);
+	if (gr_mode == GR_MODE_REPLAY) {
+		uint8_t kind = gr_gate_kind(self);
+		return kind != GR_OP_SIGNAL && kind != GR_OP_PREEMPT && kind != GR_OP_CANCELED;
+	}
 	return !__atomic_load_n(&self->held, __ATOMIC_RELAXED) && !self->stash.signals;
 }
 

@@ -23,19 +23,13 @@
 #define ATOMIC_WRITE 4096 // PIPE_BUF: what a pipe takes at once when it takes anything
 
 // ---------------------------------------------------------------- which calls wait
-static bool has_output(const struct gr_call *call)
+#define OUTPUTS (1U << GR_FX_OUT | 1U << GR_FX_IOV_OUT | 1U << GR_FX_MSG_OUT | 1U << GR_FX_MMSG_OUT | 1U << GR_FX_MAKES)
+
+static bool has_any(const struct gr_fx *fx, int count, uint32_t kinds)
 {
-	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
-		switch ((enum gr_fx_kind)call->sys->fx[i].kind) {
-		case GR_FX_OUT:
-		case GR_FX_IOV_OUT:
-		case GR_FX_MSG_OUT:
-		case GR_FX_MMSG_OUT:
-		case GR_FX_MAKES:
+	for (int i = 0; i < count && fx[i].kind; i++)
+		if (kinds >> fx[i].kind & 1)
 			return true;
-		default:
-			break;
-		}
 	return false;
 }
 
@@ -44,21 +38,7 @@ bool gr_call_stores_early(const struct gr_call *call)
 {
 	int count;
 	const struct gr_fx *fx = gr_call_fx(call, &count);
-	for (int i = 0; i < count && fx[i].kind; i++)
-		switch ((enum gr_fx_kind)fx[i].kind) {
-		case GR_FX_OUT:
-		case GR_FX_IOV_OUT:
-		case GR_FX_MSG_OUT:
-		case GR_FX_MMSG_OUT:
-		case GR_FX_MAKES:
-		case GR_FX_OUT_ANY:
-		case GR_FX_INOUT:
-		case GR_FX_MAKES_AT:
-			return true;
-		default:
-			break;
-		}
-	return false;
+	return has_any(fx, count, OUTPUTS | 1U << GR_FX_OUT_ANY | 1U << GR_FX_INOUT | 1U << GR_FX_MAKES_AT);
 }
 
 static bool is_ready(const struct gr_call *call, short events)
@@ -93,7 +73,7 @@ bool gr_call_waits(const struct gr_call *call)
 		return true;
 	if ((gr_fd_get(call->arg[0]) & GR_FD_CLASS) == GR_CLASS_file)
 		return false;
-	if (has_output(call))
+	if (has_any(call->sys->fx, GR_FX_MAX, OUTPUTS))
 		return !is_ready(call, POLLIN);
 	bool writes = call->nr == SYS_write || call->nr == SYS_writev || call->nr == SYS_sendto || call->nr == SYS_sendmsg;
 	return !writes || gr_output_length(call) > ATOMIC_WRITE || !is_ready(call, POLLOUT);

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from gdbrr.rsp.ids import ids_of
-from gdbrr.rsp.reverse import FEW, split
-from gdbrr.timeline.model import Hit, Interrupted, Leaf, Moment, Point, PointKind, Progress, Timeline
+from gdbrr.rsp.reverse import split
+from gdbrr.timeline.model import FEW, Hit, Interrupted, Leaf, Moment, Point, PointKind, Progress, Timeline
 
 _SOON = 0.5
 """Seconds of searching, after which what there is is shown."""
