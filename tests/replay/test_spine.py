@@ -125,4 +125,5 @@ def test_an_unaltered_copy_replays(tmp_path: Path) -> None:
 
 def test_control_a_native_clock_differs(tmp_path: Path) -> None:
     demo, first = recorded("spine", tmp_path, "--set", "time=native")
-    assert replay(demo).out != first.out
+    # A total of nanoseconds is the same by chance once in some ten thousand replays.
+    assert {replay(demo).out for _ in range(3)} != {first.out}
