@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 11
+#define GR_ABI_VERSION 12
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -262,6 +262,7 @@ struct gr_slot {
 	uint32_t trap_thread;  // TRAPPED: which thread
 	struct gr_point point[GR_WATCHES];
 	struct gr_regs match;  // executes at match.rip count as stop only with equal registers and a condition that is met, when match_on
+	struct gr_regs meant;  // what they are in the recording if they are kernel ids of threads, which are others in each process
 	uint32_t match_on;
 	uint32_t echo_error;   // errno of the write that ended the program's output (GR_SLOT_ECHO); 0 as long as it goes on
 	uint64_t trace_len;    // pcs in the trace area (may exceed GR_TRACE_MAX: it is a ring)

@@ -29,6 +29,14 @@ _CLEARED = ((0, _HITS), (_BEHIND, ffi.sizeof("struct gr_slot") - _BEHIND))
 _ZEROS = bytes(max(size for _, size in _CLEARED))
 
 
+class Match(NamedTuple):
+    """Registers at which an execution counts."""
+
+    regs: dict[str, int]
+    meant: dict[str, int]
+    """Of those that may be the kernel's id of a thread, which differs in each process: the recording's."""
+
+
 class Panic(NamedTuple):
     """Why a process of the program gave up."""
 
@@ -156,7 +164,7 @@ class Slot:
         self.raw.final_thread = final_thread
         self._mark = 0
 
-    def arm(self, points: Iterable[Armed], match: dict[str, int] | None = None) -> None:
+    def arm(self, points: Iterable[Armed], match: Match | None = None) -> None:
         """Set the points of the next run; MATCH makes executions count as a stop only with these registers."""
         count = used = 0
         for count, point in enumerate(points, 1):
@@ -174,8 +182,9 @@ class Slot:
         self._taken = 0
         self.raw.match_on = 0
         if match is not None:
-            for name, value in match.items():
+            for name, value in match.regs.items():
                 setattr(self.raw.match, name, value)
+                setattr(self.raw.meant, name, match.meant.get(name, value))
             self.raw.match_on = 1
 
     def command(self, cmd: int, *, stop_tick: int | None = None, arg_slot: int | None = None) -> None:

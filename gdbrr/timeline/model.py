@@ -136,14 +136,13 @@ class ThreadView:
     """Kernel ids of the same thread in processes that this one is a copy of: a register may hold one still."""
 
 
-def as_recorded(regs: dict[str, int], views: Sequence[ThreadView]) -> dict[str, int]:
-    """REGS of a process with these threads as they were in the recording: kernel ids differ in each process."""
+def meant(regs: dict[str, int], views: Sequence[ThreadView]) -> dict[str, int]:
+    """Which of REGS may be kernel ids, of a process with these threads: what they were in the recording."""
     known = [view for view in views if view.recorded_tid]
     ids = {tid: view.recorded_tid for view in known for tid in view.was} | {
         view.tid: view.recorded_tid for view in known
     }
-    # The flags, which the kernel leaves in r11, are numbers as small as the ids of a machine that was just started.
-    return {name: value if name in ("eflags", "r11") else ids.get(value, value) for name, value in regs.items()}
+    return {name: ids[value] for name, value in regs.items() if value in ids}
 
 
 @dataclass(frozen=True)
@@ -239,9 +238,10 @@ class Timeline(Protocol):
         progress: Progress | None = None,
         *,
         like: int | None = None,
+        views: Sequence[ThreadView] = (),
     ) -> Moment:
-        """The moment of a thread that was stopped with these registers, as_recorded, in the segment of `tick`: the
-        first one, or the first at which memory is that of the stopped process LIKE."""
+        """The moment of a thread that was stopped with these registers, in a process with these threads, in the segment
+        of `tick`: the first one, or the first at which memory is that of the stopped process LIKE."""
         ...
 
     @property

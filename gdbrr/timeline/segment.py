@@ -18,7 +18,7 @@ from itertools import pairwise
 from gdbrr.abi import lib
 from gdbrr.config import tables
 from gdbrr.ctl import threads
-from gdbrr.ctl.control import Armed, PointHit
+from gdbrr.ctl.control import Armed, Match, PointHit
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.model import Moment, Progress
@@ -103,18 +103,18 @@ class Segments:
         """The newest answer of `locate` may be another pass of a loop."""
 
     def locate(
-        self, tick: int, thread: int, regs: dict[str, int], progress: Progress | None, like: int | None = None
+        self, tick: int, thread: int, at: Match, progress: Progress | None, like: int | None = None
     ) -> Moment:
         """The moment of the segment at which its thread has these registers: the first one, or the first of those at
         which memory is as in the process LIKE. `doubtful` tells whether several are possible."""
         if tick < self._order.ticks and self._order.thread_of(tick) != thread:
             raise GdbrrError(f"tick {tick} is not one of thread {thread}", "select the thread that stopped")
-        pc = regs["rip"]
+        pc = at.regs["rip"]
 
         def run(armed: Armed) -> Worker | None:
             worker = self._checkpoints.worker_at(tick, progress)
             try:
-                if worker.run_segment(tick, self._order.ticks, [armed], regs, progress) == lib.GR_S_TRAPPED:
+                if worker.run_segment(tick, self._order.ticks, [armed], at, progress) == lib.GR_S_TRAPPED:
                     return worker
             except BaseException:
                 worker.drop()

@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import Armed, Soft
+from gdbrr.ctl.control import Armed, Match, Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
@@ -25,7 +25,7 @@ from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
 from gdbrr.timeline.hits import check_points
 from gdbrr.timeline.leaf import DemoLeaf
-from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent, Turn
+from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent, ThreadView, Turn, meant
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search, named
 from gdbrr.timeline.segment import Segments
@@ -137,7 +137,8 @@ class DemoTimeline:
             self._history = History(self._checkpoints, self._order, self._segments, self._search)
             self._end = Moment(demo.ticks)
             if stop:
-                self._end = self._segments.locate(demo.ticks, *stop, progress, like)
+                thread, regs = stop
+                self._end = self._segments.locate(demo.ticks, thread, Match(regs, {}), progress, like)
         except BaseException:
             self.close()
             raise
@@ -331,10 +332,11 @@ class DemoTimeline:
         progress: Progress | None = None,
         *,
         like: int | None = None,
+        views: Sequence[ThreadView] = (),
     ) -> Moment:
         if thread == self._order.final_thread and tick == self._order.last_of(thread):
             tick = self._order.ticks  # its unfinished segment
-        return self._segments.locate(tick, thread, regs, progress, like)
+        return self._segments.locate(tick, thread, Match(regs, meant(regs, views)), progress, like)
 
     def close(self) -> None:
         for leaf in list(self._leaves):

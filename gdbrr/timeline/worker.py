@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import FOREVER, Armed, Control, Panic, PointHit, ProcessEnded, Slot, has_ended, is_child
+from gdbrr.ctl.control import FOREVER, Armed, Control, Match, Panic, PointHit, ProcessEnded, Slot, has_ended, is_child
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
@@ -232,7 +232,7 @@ class Worker(Process):
             self._tracer.close()
             self._tracer = None
 
-    def begin(self, stop_tick: int, points: Sequence[Armed] = (), match: dict[str, int] | None = None) -> None:
+    def begin(self, stop_tick: int, points: Sequence[Armed] = (), match: Match | None = None) -> None:
         """Start running; `done` tells when it stopped."""
         self._end_tracer()
         # Counting hits and single steps take longer than any recording says.
@@ -290,7 +290,7 @@ class Worker(Process):
         self,
         stop_tick: int,
         points: Sequence[Armed] = (),
-        match: dict[str, int] | None = None,
+        match: Match | None = None,
         progress: Progress | None = None,
         what: str = "replaying",
     ) -> int:
@@ -302,7 +302,7 @@ class Worker(Process):
         tick: int,
         ticks: int,
         points: Sequence[Armed] = (),
-        match: dict[str, int] | None = None,
+        match: Match | None = None,
         progress: Progress | None = None,
     ) -> int:
         """Run the segment of TICK, in front of which this worker stands; behind the last of TICKS there is the tail."""

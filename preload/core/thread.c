@@ -163,15 +163,37 @@ bool gr_thread_is(const struct gr_thread *t, uint32_t tid)
 	return t->pub.tid == tid;
 }
 
-uint32_t gr_thread_recorded(uint32_t tid)
+static bool is_now(const struct gr_thread *t, uint32_t tid)
 {
-	const struct gr_thread *t = gr_thread_by_tid(tid);
-	if (t)
-		return t->pub.recorded_tid;
-	for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
-		if (gr_thread_lives(t) && gr_thread_is(t, tid))
-			return t->pub.recorded_tid;
-	return tid;
+	return t->pub.tid == tid;
+}
+
+static bool was_before(const struct gr_thread *t, uint32_t tid)
+{
+	return t->pub.tid != tid && gr_thread_is(t, tid);
+}
+
+bool gr_thread_recorded(uint32_t tid, uint32_t nth, uint32_t *ret)
+{
+	bool (*const ways[])(const struct gr_thread *t, uint32_t tid) = {is_now, was_before};
+	const struct gr_thread *t;
+	for (unsigned way = 0; way < 2; way++)
+		for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
+			if (gr_thread_lives(t) && ways[way](t, tid) && !nth--) {
+				*ret = t->pub.recorded_tid;
+				return true;
+			}
+	*ret = tid;
+	return !nth;
+}
+
+bool gr_thread_may_be(uint32_t tid, uint32_t recorded)
+{
+	uint32_t meant;
+	for (uint32_t nth = 0; gr_thread_recorded(tid, nth, &meant); nth++)
+		if (meant == recorded)
+			return true;
+	return false;
 }
 
 void gr_thread_copied(struct gr_thread *t)

@@ -127,8 +127,13 @@ static inline const struct gr_regs *gr_thread_stands(const struct gr_thread *t)
 // Does nobody else live?
 bool gr_thread_is_alone(const struct gr_thread *self);
 
-// A kernel id as the recording had it: threads of a replay have others, and the C library hands them around.
-uint32_t gr_thread_recorded(uint32_t tid);
+// A kernel id as the recording had it: threads of a replay have others, and the C library hands them around. INVARIANT(ids-overlap): the
+// program may as well hold the recording's id of one thread, which is the kernel's of another one here. So a number has several
+// meanings; this is the NTH, from 0, the likeliest first. False behind the last.
+bool gr_thread_recorded(uint32_t tid, uint32_t nth, uint32_t *ret);
+
+// May this be the kernel's id of the thread that had that one in the recording?
+bool gr_thread_may_be(uint32_t tid, uint32_t recorded);
 
 // Whether T has this kernel id, or had it in a process that this one is a copy of.
 bool gr_thread_is(const struct gr_thread *t, uint32_t tid);

@@ -120,15 +120,13 @@ static bool all_registers(const uint8_t *demo, const uint8_t *here, uint32_t thr
 	return false;
 }
 
-// A number that names a thread of this process, as the kernel or its clocks do, for the recording's of the same thread.
-static uint64_t recorded(uint64_t word)
+// Do both name the same thread, one as the kernel or its clocks do here and one as they did in the recording?
+static bool same_thread(uint64_t word, uint64_t recorded)
 {
-	uint32_t of_clock = ~(uint32_t)word >> 3;
-	if (word >> 32)
-		return word;
-	if (gr_thread_recorded((uint32_t)word) != word)
-		return gr_thread_recorded((uint32_t)word);
-	return (uint32_t)~gr_thread_recorded(of_clock) << 3 | (word & 7);
+	if (word >> 32 || recorded >> 32)
+		return false;
+	return gr_thread_may_be((uint32_t)word, (uint32_t)recorded) ||
+	       ((word & 7) == (recorded & 7) && gr_thread_may_be(~(uint32_t)word >> 3, ~(uint32_t)recorded >> 3));
 }
 
 // INVARIANT(no-id-by-chance): a register is only taken for a thread's number where it then is the recording's.
@@ -143,7 +141,7 @@ void gr_digest_rename(const uint8_t *demo, size_t demo_len, uint8_t *here, size_
 		uint64_t word, wanted;
 		memcpy(&word, regs_b + at, sizeof word);
 		memcpy(&wanted, regs_a + at, sizeof wanted);
-		if (word != wanted && recorded(word) == wanted)
+		if (word != wanted && same_thread(word, wanted))
 			memcpy(here + (regs_b - here) + at, &wanted, sizeof wanted);
 	}
 }

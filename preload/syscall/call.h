@@ -32,6 +32,9 @@ struct gr_call {
 // Hash of what the kernel reads: plain arguments and in-buffers; addresses are left out.
 uint32_t gr_call_check(struct gr_call *call);
 
+// Replaying: whether this is the call that had that check. An id of a thread among its arguments may have several meanings.
+bool gr_call_checks(struct gr_call *call, uint32_t check);
+
 // Remembers lengths that the call may lower.
 void gr_call_before(struct gr_call *call);
 

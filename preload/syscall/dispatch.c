@@ -56,10 +56,10 @@ _Noreturn void gr_refuse(struct gr_call *call)
 
 // ---------------------------------------------------------------- the two operations
 // Without its hash the numbers of a call are not compared either; of the program's output the length still is.
-static bool as_recorded(const struct gr_call *call, const struct gr_event *ev, uint32_t check)
+static bool as_recorded(struct gr_call *call, const struct gr_event *ev)
 {
 	if (ev->check != GR_CHECK_GONE)
-		return ev->check == check;
+		return gr_call_checks(call, ev->check);
 	uint32_t fd = gr_output_of(call);
 	return !fd || (ev->object == fd && (uint64_t)ev->result == gr_output_length(call));
 }
@@ -78,9 +78,9 @@ void gr_call_start(struct gr_call *call)
 		return;
 	}
 	gr_gate_next(call->self, GR_OP_SYS_START, call->nr + 1, 0, &ev);
-	uint32_t check = gr_call_check(call); // what the kernel reads is read at the tick of the start
+	bool same = as_recorded(call, &ev); // what the kernel reads is read at the tick of the start
 	gr_call_before(call);
-	if (!as_recorded(call, &ev, check) && !gr_output_differs(call, &ev))
+	if (!same && !gr_output_differs(call, &ev))
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_START, call->nr + 1, 0, "other arguments");
 	call->object = ev.object;
 	call->action = ev.flags;

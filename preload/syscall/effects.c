@@ -16,6 +16,7 @@
 #include "call.h"
 #include "descriptor.h"
 #include "memory/memory.h"
+#include "process/names.h"
 
 #define FX(call) ((call)->ioctl.kind ? &(call)->ioctl : (call)->sys->fx)
 #define FX_COUNT(call) ((call)->ioctl.kind ? 1 : GR_FX_MAX)
@@ -140,39 +141,11 @@ static uint64_t hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
 	return hash;
 }
 
-// The argument that is the kernel's id of a thread, which the C library reads from the thread's descriptor.
-static unsigned tid_position(long nr)
-{
-	switch (nr) {
-	case SYS_tkill:
-	case SYS_sched_setparam:
-	case SYS_sched_getparam:
-	case SYS_sched_setscheduler:
-	case SYS_sched_getscheduler:
-	case SYS_sched_setaffinity:
-	case SYS_sched_getaffinity:
-	case SYS_sched_rr_get_interval:
-	case SYS_sched_setattr:
-	case SYS_sched_getattr:
-	case SYS_get_robust_list:
-		return 1;
-	case SYS_tgkill:
-	case SYS_rt_tgsigqueueinfo:
-		return 2;
-	}
-	return 0;
-}
-
-static uint64_t recorded_id(uint64_t id)
-{
-	return gr_mode == GR_MODE_REPLAY ? gr_thread_recorded((uint32_t)id) : id;
-}
-
 // The C library names another thread by a path with the id from its descriptor.
 #define TASK "/proc/self/task/"
 #define TASK_PATH 64
 
-static uint64_t hash_path(uint64_t hash, uint64_t addr)
+static uint64_t hash_path(uint64_t hash, uint64_t addr, struct gr_meaning *which)
 {
 	char path[TASK_PATH], told[TASK_PATH + 16];
 	size_t n = gr_mode == GR_MODE_REPLAY ? gr_peek(path, addr, sizeof path) : 0, i = sizeof TASK - 1;
@@ -185,7 +158,7 @@ static uint64_t hash_path(uint64_t hash, uint64_t addr)
 		end++;
 	if (!named || end == n)
 		return hash_memory(hash, addr, HASHED, true);
-	gr_format(told, sizeof told, TASK "%u%s", recorded_id(id), (uint64_t)(path + i));
+	gr_format(told, sizeof told, TASK "%u%s", gr_recorded_id(id, which), (uint64_t)(path + i));
 	// As hash_memory() takes it: in two parts where a page ends between.
 	size_t length = gr_strlen(told), first = 4096 - (addr & 4095);
 	if (length < first)
@@ -193,48 +166,13 @@ static uint64_t hash_path(uint64_t hash, uint64_t addr)
 	return gr_hash(gr_hash(hash, told, first), told + first, length - first);
 }
 
-// A thread's processor time is a clock whose number holds the kernel's id of the thread.
-static bool is_thread_clock(const struct gr_call *call)
-{
-	switch (call->nr) {
-	case SYS_clock_gettime:
-	case SYS_clock_getres:
-	case SYS_clock_settime:
-	case SYS_clock_adjtime:
-	case SYS_clock_nanosleep:
-	case SYS_timer_create:
-		return (int)arg_of(call, 1) < 0;
-	}
-	return false;
-}
-
-static uint64_t recorded_clock(uint64_t number)
-{
-	uint32_t id = ~(uint32_t)number >> 3;
-	return ~(uint32_t)recorded_id(id) << 3 | (number & 7);
-}
-
-// Joining with a time limit waits for the word in which the kernel clears the thread's id.
-static uint64_t waited_id(const struct gr_call *call)
-{
-	uint32_t tid = (uint32_t)arg_of(call, 3);
-	for (uint32_t i = 0; gr_mode == GR_MODE_REPLAY && i < GR_LIVE_THREADS; i++) {
-		const struct gr_thread *t = gr_thread_block(i);
-		if (gr_thread_untouched(t))
-			break;
-		if ((uint64_t)t->ctid == arg_of(call, 1) && gr_thread_is(t, tid))
-			return t->pub.recorded_tid;
-	}
-	return tid;
-}
-
 // What a timer does; of the rest of the structure the kernel reads nothing.
-static uint64_t hash_timer(uint64_t hash, uint64_t addr)
+static uint64_t hash_timer(uint64_t hash, uint64_t addr, struct gr_meaning *which)
 {
 	struct { uint64_t value; int32_t signal, notify; uint32_t thread; } event = {0};
 	gr_peek(&event, addr, sizeof event);
 	hash = gr_hash_word(hash, (uint64_t)event.signal << 32 | (uint32_t)event.notify);
-	return event.notify & 4 ? gr_hash_word(hash, recorded_id(event.thread)) : hash; // SIGEV_THREAD_ID
+	return event.notify & 4 ? gr_hash_word(hash, gr_recorded_id(event.thread, which)) : hash; // SIGEV_THREAD_ID
 }
 
 #define READS 0x01 // of memory that its arguments say where; the other bits are those arguments, from 1
@@ -278,24 +216,20 @@ static uint8_t traits(const struct gr_call *call)
 	return found;
 }
 
-uint32_t gr_call_check(struct gr_call *call)
+static uint32_t check_of(struct gr_call *call, struct gr_meaning *which)
 {
 	uint64_t hash = GR_HASH_SEED;
 	unsigned pointers = traits(call);
-	unsigned tids = tid_position(call->nr);
 	for (unsigned i = 1; i <= call->sys->nargs; i++)
-		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 :
-					  i == tids ? recorded_id(arg_of(call, i)) :
-					  i == 1 && is_thread_clock(call) ? recorded_clock(arg_of(call, i)) :
-					  call->nr == SYS_futex && i == 3 ? waited_id(call) : arg_of(call, i));
+		hash = gr_hash_word(hash, pointers & 1u << i ? arg_of(call, i) != 0 : gr_recorded_argument(call, i, which));
 	for (int i = 0; pointers & READS && i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
 		if (!fx->kind || !fx->arg || !arg_of(call, fx->arg))
 			continue;
 		if (call->nr == SYS_timer_create && fx->kind == GR_FX_IN)
-			hash = hash_timer(hash, arg_of(call, fx->arg));
+			hash = hash_timer(hash, arg_of(call, fx->arg), which);
 		else if (fx->kind == GR_FX_STR)
-			hash = hash_path(hash, arg_of(call, fx->arg));
+			hash = hash_path(hash, arg_of(call, fx->arg), which);
 		else if (fx->kind == GR_FX_IN)
 			hash = hash_memory(hash, arg_of(call, fx->arg), length(call, fx, i), false);
 		else if (fx->kind == GR_FX_IOV_IN)
@@ -307,6 +241,22 @@ uint32_t gr_call_check(struct gr_call *call)
 		}
 	}
 	return (uint32_t)(hash ^ hash >> 32);
+}
+
+uint32_t gr_call_check(struct gr_call *call)
+{
+	return check_of(call, &(struct gr_meaning){0});
+}
+
+bool gr_call_checks(struct gr_call *call, uint32_t check)
+{
+	struct gr_meaning which = {0};
+	while (check_of(call, &which) != check) {
+		if (!which.found)
+			return false;
+		which = (struct gr_meaning){which.nth + 1, false};
+	}
+	return true;
 }
 
 // ---------------------------------------------------------------- outputs

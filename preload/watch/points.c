@@ -209,19 +209,21 @@ void gr_points_born(struct gr_thread *self)
 // id is another one in every copy. The controller names it as the recording does.
 static bool is_recorded_id(uint64_t want, uint64_t have)
 {
-	return have <= UINT32_MAX && gr_thread_recorded((uint32_t)have) == want;
+	return have <= UINT32_MAX && want <= UINT32_MAX && gr_thread_may_be((uint32_t)have, (uint32_t)want);
 }
 
-static bool same_registers(const struct gr_regs *want, const greg_t *have)
+// INVARIANT(no-id-by-chance): a counter may have the value of such an id, so what a register may mean is no more than a second chance.
+static bool same_registers(const struct gr_regs *want, const struct gr_regs *meant, const greg_t *have)
 {
-	const uint64_t pairs[][2] = {
-		{want->rax, have[REG_RAX]}, {want->rbx, have[REG_RBX]}, {want->rcx, have[REG_RCX]}, {want->rdx, have[REG_RDX]},
-		{want->rsi, have[REG_RSI]}, {want->rdi, have[REG_RDI]}, {want->rbp, have[REG_RBP]}, {want->rsp, have[REG_RSP]},
-		{want->r8, have[REG_R8]},   {want->r9, have[REG_R9]},   {want->r10, have[REG_R10]}, {want->r11, have[REG_R11]},
-		{want->r12, have[REG_R12]}, {want->r13, have[REG_R13]}, {want->r14, have[REG_R14]}, {want->r15, have[REG_R15]},
+#define REGISTER(name, NAME) {want->name, meant->name, have[REG_##NAME]}
+	const uint64_t registers[][3] = {
+		REGISTER(rax, RAX), REGISTER(rbx, RBX), REGISTER(rcx, RCX), REGISTER(rdx, RDX),
+		REGISTER(rsi, RSI), REGISTER(rdi, RDI), REGISTER(rbp, RBP), REGISTER(rsp, RSP),
+		REGISTER(r8, R8),   REGISTER(r9, R9),   REGISTER(r10, R10), REGISTER(r11, R11),
+		REGISTER(r12, R12), REGISTER(r13, R13), REGISTER(r14, R14), REGISTER(r15, R15),
 	};
-	for (unsigned i = 0; i < sizeof pairs / sizeof *pairs; i++)
-		if (pairs[i][0] != pairs[i][1] && !is_recorded_id(pairs[i][0], pairs[i][1]))
+	for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)
+		if (registers[i][0] != registers[i][2] && !is_recorded_id(registers[i][1], registers[i][2]))
 			return false;
 	return true;
 }
@@ -326,7 +328,7 @@ static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
 	const struct gr_point *point = &gr_slot->point[i];
 	// Every execution has its number; only one with the wanted registers, and the memory that the condition wants, may stop.
 	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip ||
-		       (same_registers(&gr_slot->match, regs) && condition_met(self, point, regs));
+		       (same_registers(&gr_slot->match, &gr_slot->meant, regs) && condition_met(self, point, regs));
 	if (!numbered(self, i, regs))
 		return;
 	seen[i].count += matches;

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from gdbrr.launch import probes
-from harness import users
+from harness import pids, users
 
 PREFIX = "this machine has no "
 
@@ -87,6 +87,7 @@ NEEDS = {
     "tmux": tool("tmux", by_setup=False),
     "termdebug": Need("vim with termdebug", termdebug, by_setup=False),
     "setcap": Need("setcap, or no right to use it", lambda: shutil.which("setcap") is not None, by_setup=False),
+    "chosen_pids": Need("right to choose the ids of processes", pids.chosen, by_setup=False),
     "jemalloc": Need("libjemalloc", lambda: jemalloc() is not None, by_setup=True),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }

@@ -8,7 +8,7 @@ import pytest
 
 from gdbrr.demo.reader import Demo
 from gdbrr.timeline.leaf import views
-from gdbrr.timeline.model import as_recorded
+from gdbrr.timeline.model import meant
 from gdbrr.timeline.timeline import open_demo
 from harness import programs
 from harness.run import gdbrr
@@ -44,4 +44,4 @@ def test_an_id_in_a_register_is_known_in_a_copy(copies: int, tmp_path: Path) -> 
         for each in frozen:
             each.drop()
     assert main.tid != regs["rsi"] and regs["rsi"] in main.was
-    assert as_recorded(regs, found)["rsi"] == main.recorded_tid
+    assert meant(regs, found)["rsi"] == main.recorded_tid

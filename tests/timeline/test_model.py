@@ -16,7 +16,7 @@ import pytest
 
 from gdbrr.demo.reader import Demo
 from gdbrr.timeline.leaf import DemoLeaf
-from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind, as_recorded
+from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind
 from gdbrr.timeline.state.passes import Memory, differing
 from gdbrr.timeline.timeline import open_demo
 
@@ -103,11 +103,11 @@ class Machine:
         if moment.pc is None:
             return
         leaf = self._timeline.seek(moment)
-        regs = as_recorded(standing(leaf), leaf.threads())
-        found = self._timeline.locate(moment.tick, leaf.thread, regs, like=leaf.pid)
+        regs, views = standing(leaf), leaf.threads()
+        found = self._timeline.locate(moment.tick, leaf.thread, regs, like=leaf.pid, views=views)
         assert not self._timeline.doubtful
         assert found == moment or (found.nth < moment.nth and self._is_same(found, leaf)), (str(moment), str(found))
-        first = self._timeline.locate(moment.tick, leaf.thread, regs)
+        first = self._timeline.locate(moment.tick, leaf.thread, regs, views=views)
         assert (first.tick, first.pc) == (moment.tick, moment.pc) and first.nth <= found.nth
         leaf.drop()
 

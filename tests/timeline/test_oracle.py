@@ -11,7 +11,7 @@ import pytest
 from gdbrr.abi import lib
 from gdbrr.ctl import threads
 from gdbrr.demo.reader import Demo
-from gdbrr.timeline.model import Moment, as_recorded
+from gdbrr.timeline.model import Moment
 from gdbrr.timeline.timeline import open_demo
 
 from .conftest import Program, children, standing, word
@@ -92,7 +92,7 @@ def test_seeking_and_stepping_back_agree_with_a_run_forward(moments_demo: Path, 
             shown = standing(leaf)
             if moment.pc is not None:
                 assert shown["rip"] == moment.pc
-                found = timeline.locate(moment.tick, leaf.thread, as_recorded(shown, leaf.threads()))
+                found = timeline.locate(moment.tick, leaf.thread, shown, views=leaf.threads())
                 assert (found.tick, found.pc) == (moment.tick, moment.pc)
                 assert found.nth <= moment.nth
             low = oracle.counters[moment.tick]

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind, as_recorded
+from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import programs
 from harness.run import run
@@ -340,11 +341,24 @@ def test_locate_does_not_mind_kernel_ids(tmp_path: Path) -> None:
             leaf.drop()
             if regs["rdi"] in {view.tid for view in views}:
                 held += 1
-                assert timeline.locate(tick, 1, as_recorded(regs, views)).pc == moment.pc
+                assert timeline.locate(tick, 1, regs, views=views).pc == moment.pc
                 with pytest.raises(GdbrrError, match="these registers"):
                     timeline.locate(tick, 1, regs)
             moment = timeline.previous(moment)
         assert held
+
+
+def test_locate_does_not_take_a_number_for_an_id(timeline: DemoTimeline, counter: Point) -> None:
+    """INVARIANT(no-id-by-chance): a thread of the process that stopped there may have any number as its id."""
+    hit = chain(timeline, counter, 42)[-1]
+    leaf = timeline.seek(hit.moment)
+    regs, views = standing(leaf), leaf.threads()
+    leaf.drop()
+    small = {value for name, value in regs.items() if value < 1 << 31 and name != "eflags"}
+    assert small
+    for value in small:
+        named = [replace(views[0], tid=value, recorded_tid=value + 1)]
+        assert timeline.locate(hit.moment.tick, hit.thread, regs, views=named) == hit.moment
 
 
 def test_locate_refuses_what_never_was(timeline: DemoTimeline, counter: Point) -> None:

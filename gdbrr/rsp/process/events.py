@@ -16,7 +16,7 @@ from gdbrr.rsp.process.landing import Landing, Say
 from gdbrr.rsp.reverse import PointTable
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop, from_kernel, to_kernel
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Call, Leaf, Moment, Progress, Sent, as_recorded
+from gdbrr.timeline.model import Call, Leaf, Moment, Progress, Sent
 
 
 def _place(event: Event) -> tuple[int, int]:
@@ -54,8 +54,8 @@ class Events(Landing):
         if view is None or (view.in_engine and not view.trapped):
             return Moment(min(leaf.tick, timeline.end.tick))
         tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
-        regs = as_recorded(debuggee.registers(tid), [*debuggee.views().values()])
-        moment = timeline.locate(tick, view.index, regs, progress, like=leaf.pid)
+        regs, views = debuggee.registers(tid), [*debuggee.views().values()]
+        moment = timeline.locate(tick, view.index, regs, progress, like=leaf.pid, views=views)
         self.approximate = timeline.doubtful
         return moment
 

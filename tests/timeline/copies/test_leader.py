@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gdbrr.abi import lib
-from gdbrr.timeline.model import Moment, Point, PointKind, as_recorded
+from gdbrr.timeline.model import Moment, Point, PointKind
 from gdbrr.timeline.timeline import open_demo
 from harness.run import gdbrr
 
@@ -33,7 +33,7 @@ def test_going_back_behind_the_end_of_the_main_thread(points: str, tmp_path: Pat
         for hit in hits[5::3]:
             leaf = timeline.seek(hit.moment)
             assert word(leaf, counter.addr) == hit.old
-            moment = timeline.locate(hit.moment.tick, hit.thread, as_recorded(standing(leaf), leaf.threads()))
+            moment = timeline.locate(hit.moment.tick, hit.thread, standing(leaf), views=leaf.threads())
             assert moment.pc == hit.moment.pc
             leaf.drop()
             before = timeline.previous(hit.moment)

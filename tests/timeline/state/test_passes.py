@@ -7,7 +7,7 @@ import os
 import pytest
 
 from gdbrr.abi import lib
-from gdbrr.timeline.model import Moment, Point, PointKind, as_recorded
+from gdbrr.timeline.model import Moment, Point, PointKind
 from gdbrr.timeline.state import passes
 from gdbrr.timeline.timeline import DemoTimeline
 
@@ -28,7 +28,7 @@ def test_each_pass_is_told(timeline: DemoTimeline, calls: list[Moment]) -> None:
     registers = {}
     for nth in WHICH:
         leaf = timeline.seek(calls[nth - 1])
-        regs = as_recorded(standing(leaf), leaf.threads())
+        regs = standing(leaf)
         registers[nth] = {**regs, "eflags": 0}
         assert timeline.locate(leaf.moment.tick, leaf.thread, regs, like=leaf.pid) == calls[nth - 1]
         assert not timeline.doubtful
@@ -38,7 +38,7 @@ def test_each_pass_is_told(timeline: DemoTimeline, calls: list[Moment]) -> None:
 
 def test_control_by_registers_alone_it_is_the_first(timeline: DemoTimeline, calls: list[Moment]) -> None:
     leaf = timeline.seek(calls[265])
-    regs = as_recorded(standing(leaf), leaf.threads())
+    regs = standing(leaf)
     assert timeline.locate(leaf.moment.tick, leaf.thread, regs) == calls[0]
     assert not timeline.doubtful
 
@@ -51,7 +51,7 @@ def test_control_memory_that_no_pass_has_is_doubtful(timeline: DemoTimeline, cal
     with open(f"/proc/{leaf.pid}/mem", "r+b", buffering=0) as memory:
         for address in moving:
             os.pwrite(memory.fileno(), b"\x99" * 8, address)
-    regs = as_recorded(standing(leaf), leaf.threads())
+    regs = standing(leaf)
     assert timeline.locate(leaf.moment.tick, leaf.thread, regs, like=leaf.pid) == calls[0]
     assert timeline.doubtful
     one.close()

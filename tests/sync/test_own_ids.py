@@ -1,0 +1,46 @@
+"""The kernel's ids of a replay's threads are others than the recording's: a number may be one of both.
+
+Runs in: pytest. May call: gdbrr record, gdbrr replay.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gdbrr.demo.reader import Demo
+from harness import pids
+
+from .conftest import build, record, replay
+
+BEFORE = 40
+"""More ids than a replay takes in front of the program's threads."""
+
+
+@pytest.mark.needs("chosen_pids")
+@pytest.mark.limit(120)
+def test_an_id_of_the_recording_may_be_another_threads_now(tmp_path: Path) -> None:
+    """INVARIANT(ids-overlap): each thread of some replay has the id that another one had."""
+    demo = tmp_path / "x.demo"
+    first = record(build("sync_own_ids"), demo).expect(0)
+    with Demo.open(demo) as opened:
+        ids = [thread.recorded_tid for thread in opened.threads]
+    assert ids[1]
+    for before in range(0, BEFORE, 2):
+        pids.go_on_from(ids[1] - before)
+        assert replay(demo).expect(0).out == first.out
+
+
+@pytest.mark.needs("chosen_pids")
+def test_ids_begin_again_in_the_middle(tmp_path: Path) -> None:
+    """Threads that are made later may have smaller ids."""
+    program = build("sync_own_ids")
+    most = int(Path("/proc/sys/kernel/pid_max").read_text())
+    for before in range(2, BEFORE, 6):
+        demo = tmp_path / f"{before}.demo"
+        pids.go_on_from(most - before)
+        first = record(program, demo).expect(0)
+        pids.go_on_from(most - before - 1)
+        assert replay(demo).expect(0).out == first.out
