@@ -72,6 +72,11 @@ def ask(question: str) -> bool | None:
     return answer == "y"
 
 
+def terminal() -> str:
+    """The terminal on which a line may be shown that is gone again, or an empty string."""
+    return os.ttyname(1) if at_terminal() and not compat.draws() else ""
+
+
 def at_terminal() -> bool:
     """Whether who types is a person at GDB's own prompt, and no front end has a channel beside it."""
     if not (os.isatty(0) and os.isatty(1)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import os
 import re
+import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -47,10 +48,13 @@ def install(command: Command, session: Session) -> None:
         def invoke(self, text: str, from_tty: bool) -> None:
             if not command.repeats:
                 self.dont_repeat()
+            session.began = time.monotonic()
             try:
-                run(command, session, text or "")
-            except KeyboardInterrupt:
-                raise failure(command.name, "interrupted") from None
+                try:
+                    run(command, session, text or "")
+                except KeyboardInterrupt:
+                    session.be_seen()
+                    raise GdbrrError("interrupted") from None
             except (GdbrrError, gdb.error) as error:
                 if session.settings.verbose:
                     write_error(traceback.format_exc())
@@ -168,6 +172,14 @@ def on_call(call: Callable[[], None]) -> None:
     """Call in front of each function of the program's that GDB is about to call."""
     before = gdb.InferiorCallPreEvent
     gdb.events.inferior_call.connect(lambda event: call() if isinstance(event, before) else None)
+
+
+def draws() -> bool:
+    """Whether GDB draws on the whole terminal."""
+    try:
+        return "not active" not in str(gdb.execute("info win", to_string=True))
+    except gdb.error:  # a GDB without that
+        return False
 
 
 def confirms() -> bool:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 100
 
 
-class _Interrupted(Exception):
-    """The user broke a search off; it stands where it came to."""
+class _Failed(Exception):
+    """A search failed, and the server said why; it stands where it came to."""
 
 
 def back_to_change(session: Session, expr: str, count: int) -> None:
@@ -46,7 +46,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     while True:
         try:
             found = _step(session, skipped or watch.target(), lambda: watch.show() != new, quiet)  # noqa: B023
-        except _Interrupted:
+        except _Failed:
             return
         if found and watch.frame is not None and watch.frame.is_beginning(compat.pc()):
             found = None
@@ -93,7 +93,7 @@ def back_to_place(session: Session, location: str, count: int) -> None:
         asked = 1 if condition else left
         try:
             found = _step(session, {**target, "count": asked}, lambda: compat.pc() in addresses, bool(condition))
-        except _Interrupted:
+        except _Failed:
             return
         if not found:
             _return_to(session, origin, bool(condition))
@@ -126,15 +126,16 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
     before = session.status()["moment"]
     stay = {} if quiet else {"stay": True}  # who sees each stop need not see the start
     if not session.move(quiet, **{"count": 1, **stay, **target}):
-        raise _Interrupted
+        raise KeyboardInterrupt
     after = session.status()
     if after.get("missed"):
         return False
     if after.get("born"):
         return None
     if after["moment"] != after["start"]:
-        if after["moment"] == before:  # it failed, and the server said why
-            raise _Interrupted
+        if after["moment"] == before:
+            session.be_seen()
+            raise _Failed
         return True
     return hit()
 
@@ -164,16 +165,15 @@ def _at_the_end(session: Session, watch: Watch) -> str:
 
 def _return_to(session: Session, origin: str | None, quiet: bool) -> None:
     """Where a search that found nothing began, and where a list was asked for: nothing new for who types."""
-    if _go_to(session, origin, quiet) and quiet:
-        session.arrive(shown=False)
+    _go_to(session, origin, quiet)
+    session.be_seen(shown=False)
 
 
-def _go_to(session: Session, moment: str | None, quiet: bool) -> bool:
-    """Whether one was elsewhere."""
+def _go_to(session: Session, moment: str | None, quiet: bool) -> None:
     if moment is None:
         session.live(quiet)
-        return True
-    return session.status()["moment"] != moment and session.move(quiet, moment=moment)
+    elif session.status()["moment"] != moment and not session.move(quiet, moment=moment):
+        raise KeyboardInterrupt
 
 
 # ---------------------------------------------------------------- all changes
@@ -203,15 +203,18 @@ def history(session: Session, expr: str) -> Iterator[Change]:
 
 def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
     new = watch.show()
-    each = False
+    each = slow = False
     while True:
-        reply = session.require().request("history", before=before, count=_AT_ONCE, each=each, **watch.target())
-        each = reply["each"]
-        if reply["late"]:
-            searched = _searched(session, watch, before, new)
-            if searched is None:
+        asked = {**watch.target(), "before": before, "count": _AT_ONCE, "each": each}
+        reply = None if slow else session.require().request("history", **asked)
+        if reply is None or reply["late"]:
+            slow = True
+            if not session.move(True, **asked):
+                raise KeyboardInterrupt
+            reply = session.require().request("history", **asked)
+            if reply["late"]:  # it failed, and the server said why
                 return
-            reply["rows"] = [searched]
+        each = reply["each"]
         for row in reply["rows"]:
             if "moment" not in row or (watch.frame is not None and watch.frame.is_beginning(int(row["pc"]))):
                 return
@@ -229,21 +232,3 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
             if old != new:
                 yield Change(moment, int(row["thread"]), compat.code_of(int(row["pc"])), old, new, name)
             before, new = moment, old
-
-
-def _searched(session: Session, watch: Watch, before: str, new: str) -> dict[str, Any] | None:
-    """The same as a move, which takes as long as it takes, with progress."""
-    _go_to(session, before, True)
-    try:
-        if not _step(session, watch.target(), lambda: watch.show() != new, True):
-            return None
-    except _Interrupted:
-        return None
-    status = session.status()
-    return {
-        "moment": status["moment"],
-        "thread": status["thread"],
-        "pc": compat.pc(),
-        "old": "" if watch.wide else compat.memory(watch.cells[0].addr, watch.cells[0].size).hex(),
-        "hit": status["hit"],
-    }

@@ -45,6 +45,10 @@ class Session:
         # A command of GDB's own may have failed in the server just as well; it ends with a stop.
         compat.on_stop(self.say_complaints)
         self._asking = asking.Asking(self)
+        self.began = 0.0
+        """When the command that runs began, by the monotonic clock."""
+        self._unseen = False
+        """It was moved quietly: front ends do not know where it stands."""
 
     # ------------------------------------------------------------ opening and closing
 
@@ -252,9 +256,11 @@ class Session:
         QUIET is for a way through several moments, of which only the last is shown.
         """
         self.reopen()
+        self._unseen = quiet
         if quiet:
             with moving.silence() as address:
-                self.require().request("arm", silence=address, **target)
+                how = {"address": address, "terminal": asking.terminal(), "since": self.began}
+                self.require().request("arm", quiet=how, **target)
                 return self._resume(moving.resume_quietly) != "SIGINT"
         self.require().request("arm", **target)
         return self._resume(moving.resume) != "SIGINT"
@@ -264,8 +270,14 @@ class Session:
 
         Of a silent stop they hear, but not where it is. SHOWN: the command line tells as well.
         """
+        self._unseen = False
         self.require().request("arm", where="here")
         self._resume(lambda: moving.stay(shown))
+
+    def be_seen(self, shown: bool = True) -> None:
+        """Where the last move was a quiet one."""
+        if self._unseen:
+            self.arrive(shown)
 
     def _resume(self, resume: Callable[[], str]) -> str:
         try:

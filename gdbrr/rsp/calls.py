@@ -18,12 +18,9 @@ from gdbrr.rsp import bug
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.process import history
-from gdbrr.rsp.reverse import Target, parse_target, resolve, split
+from gdbrr.rsp.reverse import Target, parse_quiet, parse_target, resolve
 from gdbrr.timeline.model import Epoch, Interrupted, Moment
 
-HISTORY_SECONDS = 1.0
-TOGETHER_SECONDS = 2.0
-"""GDB obeys Ctrl-C only behind an answer: what takes longer has to be asked for by a move, which says how far it is."""
 ANSWER_SECONDS = 4.0
 """GDB's send_packet gives up after 6."""
 
@@ -140,7 +137,7 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         target = Target(moment=navigator.session.marks.find(str(body["mark"])))
     else:
         target = parse_target(body)
-    target = dataclasses.replace(target, silence=int(body.get("silence", 0)), stay=bool(body.get("stay")))
+    target = dataclasses.replace(target, quiet=parse_quiet(body), stay=bool(body.get("stay")))
     if target.live and navigator.live is None:
         raise GdbrrError("nothing is being recorded", hint="try: rr-start")
     if navigator.timeline is not None and not (target.points or target.live or target.here):
@@ -152,40 +149,14 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
 
 
 def _history(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
-    """Some changes of the first point before a moment, newest first, as many as there is time for.
-
-    "late" says that there was none for even one: then the search has to be a move, which may take its time. "each" says
-    that there are too many for a search of all in an epoch; who asks again may say so, and spares another try.
+    """Some changes of the first point before a moment, newest first: those that a move has found, or that are found at
+    once. "late" says that there was no time for even one: then the same target is armed, because a move may take its
+    time, and asked for again. "each" is to be said by who asks for those before.
     """
     target = parse_target(body)
-    if navigator.timeline is None or not target.points:
+    if navigator.timeline is None or target.before is None:
         raise GdbrrError("there is no past yet", hint="go back first, by rr-back")
-    timeline, before = navigator.timeline, Moment.parse(str(body["before"]))
-    now = time.monotonic()
-    cell, each = target.points[0], bool(body.get("each"))
-    if not each and target.birth is None and len(target.points) == len(split(target.points)) == 1 and cell.length <= 8:
-        if navigator.listed is None or not navigator.listed.know(timeline, cell, before):
-            navigator.listed = history.Changes(timeline, cell, before)
-        try:
-            meter = Meter(link, speak=False, deadline=now + TOGETHER_SECONDS)
-            return {"rows": navigator.listed.rows(before, target.count, meter), "late": False, "each": False}
-        except Interrupted:
-            return {"rows": [], "late": True, "each": True}
-    deadline = now + HISTORY_SECONDS
-    meter = Meter(link, speak=False, deadline=deadline)
-    rows: list[dict[str, Any]] = []
-    late = False
-    while len(rows) < target.count and time.monotonic() < deadline:
-        try:
-            row = history.changes(timeline, target.points, before, meter, target.birth)
-        except Interrupted:
-            late = not rows
-            break
-        rows.append(row)
-        if "moment" not in row or row["moved"]:
-            break
-        before = Moment.parse(row["moment"])
-    return {"rows": rows, "late": late, "each": each}
+    return navigator.listed.answer(navigator.timeline, target, Meter(link, speak=False))
 
 
 def _thread_index(navigator: Navigator, link: Link, body: dict[str, Any]) -> int:

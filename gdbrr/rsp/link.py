@@ -1,11 +1,13 @@
 """The connection to GDB: a Unix socket or standard input and output.
 
-Runs in: the server. May call: gdbrr.rsp.packet.
-Owns: the bytes to and from GDB, acknowledgements, and what came in while GDB was waiting for a stop.
+Runs in: the server. May call: gdbrr.rsp.packet, gdbrr.rsp.reverse.
+Owns: the bytes to and from GDB, acknowledgements, what came in while GDB was waiting for a stop; the line that
+tells how far a command is.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import select
 import time
@@ -14,10 +16,12 @@ from collections.abc import Callable, Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
+from gdbrr.rsp.reverse import Quiet
 from gdbrr.timeline.model import Interrupted
 
 QUIET_SECONDS = 1.0
 EVERY_SECONDS = 0.5
+_CLEAR = b"\r\033[K"
 
 
 class Closed(GdbrrError):
@@ -100,11 +104,15 @@ class Link:
 class Meter:
     """Progress of one command: looks for Ctrl-C always, says something only when it takes long."""
 
-    def __init__(self, link: Link, speak: bool = True, deadline: float | None = None) -> None:
+    def __init__(
+        self, link: Link, speak: bool = True, deadline: float | None = None, quiet: Quiet | None = None
+    ) -> None:
         self._link = link
-        self._speak = speak
+        self._say = self._show if quiet is not None else link.console if speak else None
+        self._terminal = quiet.terminal if quiet is not None else ""
+        self._fd = -1
         self._deadline = deadline
-        self._next = time.monotonic() + QUIET_SECONDS
+        self._next = (time.monotonic() if quiet is None else quiet.since) + QUIET_SECONDS
         self._said = ""
 
     def __call__(self, text: str, fraction: float) -> None:
@@ -112,9 +120,26 @@ class Meter:
         now = time.monotonic()
         if self._link.take_interrupt() or (self._deadline is not None and now > self._deadline):
             raise Interrupted("interrupted")
-        if self._speak and now >= self._next:
+        if self._say and now >= self._next:
             self._next = now + EVERY_SECONDS
             line = f"gdbrr: {text} {fraction:.0%}\n"
             if line != self._said:
-                self._link.console(line)
+                self._say(line)
             self._said = line
+
+    def _show(self, line: str) -> None:
+        """As the only line that is seen, on the terminal. One that takes nothing now, as behind Ctrl-S, is not waited
+        for."""
+        with contextlib.suppress(OSError):
+            if self._fd < 0 and self._terminal:
+                self._fd = os.open(self._terminal, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
+            if self._fd >= 0 and os.isatty(self._fd):
+                os.write(self._fd, _CLEAR + line.rstrip("\n").encode())
+
+    def close(self) -> None:
+        """The command goes on, or is at its end: what it prints begins on an empty line."""
+        if self._fd >= 0:
+            with contextlib.suppress(OSError):
+                os.write(self._fd, _CLEAR)
+            os.close(self._fd)
+            self._fd = -1

@@ -47,8 +47,7 @@ class Navigator(Forward):
         self._live_stop = Stop()
         self._home: dict[int, tuple[int, Stop]] = {}
         """Of each thread of the live process whose pc was written: that before, and how it had stopped there."""
-        self.listed: history.Changes | None = None
-        """The changes that were listed last."""
+        self.listed = history.Listing()
 
     @property
     def recording(self) -> bool:
@@ -172,7 +171,7 @@ class Navigator(Forward):
 
     def _armed_move(self, target: Target, progress: Progress | None) -> Stop:
         stop = self._reverse_to(target, progress)
-        return self.here(SIGNAL_TRAP, (("awatch", f"{target.silence:x}"),)) if target.silence else stop
+        return self.here(SIGNAL_TRAP, (("awatch", f"{target.quiet.address:x}"),)) if target.quiet else stop
 
     def _reverse_to(self, target: Target, progress: Progress | None) -> Stop:
         if target.live or (target.here and self.recording):
@@ -180,6 +179,9 @@ class Navigator(Forward):
         if target.here:
             return self.again()
         self._leave_live(progress)
+        if target.before is not None:
+            self.listed.find(self._timeline(), target, progress)
+            return self.again()
         if not target.points:
             return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
         hit = self.found = self._search(target.points, target.count, progress, target.birth)

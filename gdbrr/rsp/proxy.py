@@ -6,6 +6,7 @@ Owns: GDB's side of the session: features, selected threads, ids. Time is gdbrr.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Sequence
@@ -327,8 +328,10 @@ class Proxy:
 
     def _move(self, move: Callable[[Meter], Stop]) -> bytes:
         """What fails leaves everything where it was, with a word on GDB's terminal."""
+        armed = self.navigator.armed
         try:
-            return self._stopped(move(Meter(self._link)))
+            with contextlib.closing(Meter(self._link, quiet=armed.quiet if armed is not None else None)) as meter:
+                return self._stopped(move(meter))
         except (Closed, NoThread):
             raise
         except Interrupted:

@@ -153,6 +153,17 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Quiet:
+    """A move of which GDB shows nothing: it is told of an access to `address`, for which it has a silent watchpoint."""
+
+    address: int
+    terminal: str
+    """Where GDB is at one: it keeps what the server says, so how far the move is goes straight there."""
+    since: float
+    """When the command began that makes the move, by the monotonic clock."""
+
+
+@dataclass(frozen=True)
 class Target:
     """What the next `bc` does instead of going to the last breakpoint. Exactly one of the fields is set."""
 
@@ -173,9 +184,12 @@ class Target:
     """No move: only the stop."""
     points: tuple[Point, ...] = ()
     count: int = 1
-    silence: int = 0
-    """GDB is to be told of an access to this address, which it has a silent watchpoint for; 0: it is to say that it
-    stopped."""
+    before: Moment | None = None
+    """No move: only a list of the changes of the points before it."""
+    each: bool = False
+    """They are too many for a search of all in an epoch."""
+    quiet: Quiet | None = None
+    """None: GDB says that it stopped."""
     stay: bool = False
     """Where a search for the points finds nothing, it ends where it began, and not at the start."""
     birth: tuple[int, int] | None = None
@@ -205,8 +219,10 @@ def parse_target(body: dict[str, Any]) -> Target:
         if body.get("points"):
             index = None if body.get("thread") is None else int(body["thread"])
             points = tuple(dataclasses.replace(_point(item), thread=index) for item in body["points"])
-            birth = body.get("birth")
+            birth, before = body.get("birth"), body.get("before")
             return Target(
+                before=None if before is None else Moment.parse(str(before)),
+                each=bool(body.get("each")),
                 points=points,
                 count=_at_least(1, int(body.get("count", 1)), "count"),
                 birth=None if birth is None else (int(birth["pc"]), int(birth["sp"])),
@@ -214,6 +230,12 @@ def parse_target(body: dict[str, Any]) -> Target:
     except (KeyError, TypeError, ValueError) as error:
         raise GdbrrError(f"that is no target: {body}", hint=f"what is wrong: {error!r}") from None
     raise GdbrrError(f"that is no target: {body}", hint="name a moment, epoch, epochs_back, percent, where or points")
+
+
+def parse_quiet(body: dict[str, Any]) -> Quiet | None:
+    """Of the same request."""
+    quiet = body.get("quiet")
+    return None if quiet is None else Quiet(int(quiet["address"]), str(quiet["terminal"]), float(quiet["since"]))
 
 
 def resolve(target: Target, span: Span, now: Moment) -> Moment:

@@ -2,22 +2,93 @@
 searched, and looked at in a leaf.
 
 Runs in: the server. May call: a Timeline, /proc of its leaves.
-Owns: the leaf it looks at, and the changes of one place that were found and not yet asked for.
+Owns: the leaf it looks at, and the changes that were found and not yet asked for.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import time
 from collections.abc import Sequence
 from typing import Any
 
 from gdbrr.rsp.ids import ids_of
-from gdbrr.rsp.reverse import split
+from gdbrr.rsp.reverse import Target, split
 from gdbrr.timeline.model import FEW, Hit, Interrupted, Leaf, Moment, Point, PointKind, Progress, Timeline
 
+AT_ONCE = 0.25
+"""Seconds. GDB obeys Ctrl-C only behind an answer: what takes longer is looked for by a move, which tells how far it
+is."""
 _SOON = 0.5
 """Seconds of searching, after which what there is is shown."""
+_TOGETHER = 2.0
+"""Seconds, after which all changes of an epoch are too many."""
+
+
+class Late(Interrupted):
+    """There was no time for more."""
+
+
+def _for_seconds(seconds: float, progress: Progress | None) -> Progress:
+    deadline = time.monotonic() + seconds
+
+    def look(what: str, fraction: float) -> None:
+        if progress is not None:
+            progress(what, fraction)
+        if time.monotonic() > deadline:
+            raise Late("it takes longer")
+
+    return look
+
+
+class Listing:
+    """The changes of an expression, as many at a time as there is time for."""
+
+    def __init__(self) -> None:
+        self._changes: Changes | None = None
+        """Those of one place that were listed last."""
+        self._found: tuple[Target, dict[str, Any]] | None = None
+        """What a move has found, and for whom."""
+
+    def answer(self, timeline: Timeline, target: Target, progress: Progress) -> dict[str, Any]:
+        found, self._found = self._found, None
+        if found is not None and found[0] == target:
+            return found[1]
+        try:
+            return self._rows(timeline, target, _for_seconds(AT_ONCE, progress))
+        except Late:
+            return {"rows": [], "late": True, "each": target.each}
+
+    def find(self, timeline: Timeline, target: Target, progress: Progress | None) -> None:
+        """The same by a move."""
+        target = dataclasses.replace(target, quiet=None)
+        try:
+            found = self._rows(timeline, target, _for_seconds(_SOON if target.each else _TOGETHER, progress))
+        except Late:
+            found = self._rows(timeline, dataclasses.replace(target, each=True, count=1), progress)
+        self._found = target, found
+
+    def _rows(self, timeline: Timeline, target: Target, progress: Progress | None) -> dict[str, Any]:
+        assert target.before is not None
+        before, began, cell = target.before, time.monotonic(), target.points[0]
+        plain = target.birth is None and len(target.points) == len(split(target.points)) == 1 and cell.length <= 8
+        if plain and not target.each:
+            if self._changes is None or not self._changes.know(timeline, cell, before):
+                self._changes = Changes(timeline, cell, before)
+            return {"rows": self._changes.rows(before, target.count, progress), "late": False, "each": False}
+        rows: list[dict[str, Any]] = []
+        while len(rows) < target.count and time.monotonic() < began + _SOON:
+            try:
+                rows.append(changes(timeline, target.points, before, progress, target.birth))
+            except Late:
+                if not rows:
+                    raise
+                break
+            if "moment" not in rows[-1] or rows[-1]["moved"]:
+                break
+            before = Moment.parse(rows[-1]["moment"])
+        return {"rows": rows, "late": False, "each": target.each}
 
 
 def last(
@@ -61,7 +132,7 @@ def changes(
     timeline: Timeline,
     points: Sequence[Point],
     before: Moment,
-    progress: Progress,
+    progress: Progress | None,
     birth: tuple[int, int] | None = None,
 ) -> dict[str, Any]:
     """The last change of the first point, with what it held before. A hit of another point is one of what the first
@@ -91,7 +162,7 @@ class Changes:
         known = before == self._began or any(hit.moment == before for hit in self._hits)
         return timeline is self._timeline and point == self._point and known
 
-    def rows(self, before: Moment, count: int, progress: Progress) -> list[dict[str, Any]]:
+    def rows(self, before: Moment, count: int, progress: Progress | None) -> list[dict[str, Any]]:
         """No more than COUNT of those before BEFORE, which is a change that was given or where one began; a row without
         a moment says that there are no more. What takes too long is cut short, by Interrupted if there is none."""
         known, began = self._before(before), time.monotonic()
@@ -100,9 +171,9 @@ class Changes:
                 break
             try:
                 self._search(progress)
-            except Interrupted:
+            except Interrupted as error:
                 self._epochs = 1
-                if not known:
+                if not known or not isinstance(error, Late):
                     raise
                 break
             known = self._before(before)
@@ -115,7 +186,7 @@ class Changes:
         at = next((at for at, hit in enumerate(self._hits) if hit.moment == before), len(self._hits))
         return self._hits[:at]
 
-    def _search(self, progress: Progress) -> None:
+    def _search(self, progress: Progress | None) -> None:
         limit = self._after.tick + (self._after.pc is not None)
         starts = [epoch.start for epoch in self._timeline.epochs if epoch.start < limit]
         after = Moment(starts[-self._epochs]) if len(starts) > self._epochs else self._timeline.start
@@ -129,7 +200,7 @@ class Changes:
         elif took > _SOON:
             self._epochs = max(1, self._epochs // 2)
 
-    def _row(self, hit: Hit, progress: Progress) -> dict[str, Any]:
+    def _row(self, hit: Hit, progress: Progress | None) -> dict[str, Any]:
         if hit.moment.pc is None or hit.thread not in self._ids:
             leaf = self._timeline.seek(hit.moment, progress)
             try:
@@ -149,7 +220,7 @@ class Changes:
         }
 
 
-def look(timeline: Timeline, hit: Hit, cell: Point, progress: Progress) -> dict[str, Any]:
+def look(timeline: Timeline, hit: Hit, cell: Point, progress: Progress | None) -> dict[str, Any]:
     leaf = timeline.seek(hit.moment, progress)
     inside = cell.addr <= hit.point.addr < cell.addr + cell.length
     try:
