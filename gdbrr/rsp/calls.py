@@ -209,7 +209,7 @@ def _live(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, A
 
 
 def _end_recording(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
-    navigator.end_recording()
+    navigator.end_recording(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
     return {}
 
 

@@ -73,12 +73,11 @@ class Debuggee(Attached):
         """Resume the live process just as GDB asks by WORDS, unless that would show the engine at work."""
         assert self.live is not None
         plain = ("vCont;" + ";".join(words)).encode()
-        faults = {tid: (number, self._pc(tid), self.views()[tid].ops) for tid, number in signals if tid in self.views()}
+        faults = {tid: (number, self._pc(tid)) for tid, number in signals if tid in self.views()}
         stop = self._go_on(step, signals, held, None, plain)
         again = None if stop.ended else faults.get(stop.tid)
-        if again and again == (stop.signal, self._real_pc(stop), self.views()[stop.tid].ops - 1):
-            # That it was hit is in the recording now, and nothing more: nobody handles it, and the engine lets it
-            # happen again to end the program.
+        if again and again == (stop.signal, self._real_pc(stop)) and not self.catches(stop.signal):
+            # The program does not handle it, and the engine, which knows of it now, lets it happen again to end it.
             stop = self._run_to(None, None, self._passing(stop), held, None)
         while self._fresh and not stop.ended and stop.signal in _HANDOVER:
             stop = self.resume(plain)

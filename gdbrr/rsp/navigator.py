@@ -22,10 +22,9 @@ from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Hit, Moment, Point, Progress
+from gdbrr.timeline.model import Hit, Moment, Point, Progress, Timeline
 
 _BEGIN = (("replaylog", "begin"),)
-_END = (("replaylog", "end"),)
 
 
 class Navigator(Forward):
@@ -122,9 +121,10 @@ class Navigator(Forward):
         return self._arrive(debuggee, stop)
 
     def _forward_live(self, debuggee: Debuggee, actions: Sequence[Action]) -> Stop:
-        if not self.unrecorded:
+        if not self.unrecorded and self.timeline is not None:
             # What was built at the last stop does not hold what happens now.
-            self._close_timeline()
+            self.timeline.close()
+            self.timeline = None
         self.points.check_live()
         assert debuggee.live is not None
         if self.unrecorded and self.points.calls is not None:
@@ -267,6 +267,11 @@ class Navigator(Forward):
         if not self.recording:
             return
         assert self.live is not None and self.live.live is not None
+        self.land(self._past_of_live(progress).end, progress)
+        self.approximate = self.live.live.approximate
+
+    def _past_of_live(self, progress: Progress | None) -> Timeline:
+        assert self.live is not None and self.live.live is not None
         if self.timeline is None and self.unrecorded:
             self.timeline = self.live.live.timeline_finished(progress)
         elif self.timeline is None:
@@ -274,8 +279,7 @@ class Navigator(Forward):
             self.live.upstream.sync_points(set())
             tid = self.live.real(self.thread)
             self.timeline = self.live.live.timeline_at_stop(tid, self.live.registers(tid), progress)
-        self.land(self.timeline.end, progress)
-        self.approximate = self.live.live.approximate
+        return self.timeline
 
     def _return_live(self) -> Stop:
         if self.live is None:
@@ -317,20 +321,17 @@ class Navigator(Forward):
         elif now != before:
             self._home.setdefault(tid, (before, self._live_stop))
 
-    def end_recording(self) -> None:
-        """From here on the live process goes on unrecorded; what is recorded stays."""
+    def end_recording(self, progress: Progress) -> None:
+        """From here on the live process goes on unrecorded; what is recorded stays. Later nobody can tell where in the
+        last segments the process stood, so its past is made now, if there is time."""
         if self.live is None or self.live.live is None:
             raise GdbrrError("nothing is being recorded", hint="try: rr-start")
         if not self.recording:
             raise GdbrrError("this is the past", hint="rr-live goes back to the recorded process first")
+        with contextlib.suppress(GdbrrError):
+            self._past_of_live(progress)
         self.live.live.stop_recording()
         self.unrecorded = True
-        self._close_timeline()
-
-    def _close_timeline(self) -> None:
-        if self.timeline is not None:
-            self.timeline.close()
-        self.timeline = None
 
     # ------------------------------------------------------------ ends
 

@@ -18,6 +18,7 @@ from gdbrr.rsp.process.unwind import Unwinder
 from gdbrr.rsp.regs import EXPEDITED, Layout
 from gdbrr.rsp.request import ThreadId
 from gdbrr.rsp.reverse import SOFTWARE
+from gdbrr.rsp.stop import to_kernel
 from gdbrr.rsp.upstream import MOST, Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
 
@@ -61,6 +62,12 @@ class Attached:
     def at_end(self) -> bool:
         """Whether nothing is left to run."""
         return self.standing and self._tail_run and self.leaf is not None and self.leaf.ended
+
+    def catches(self, signal: int) -> bool:
+        """Whether the process has a handler for this signal, in GDB's numbers: its own or the engine's."""
+        with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as status:
+            caught = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt:"))
+        return any(caught >> number - 1 & 1 for number in to_kernel(frozenset([signal])))
 
     # ------------------------------------------------------------ threads
 

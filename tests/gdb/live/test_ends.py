@@ -37,10 +37,31 @@ def test_a_call_in_the_process_leaves_no_signal() -> None:
 
 
 def test_a_signal_that_is_not_delivered_yet_is_still_told() -> None:
-    there = ("rr-live -e", "print (int)abs(-3)", "rr-goto start", "rr-live", "continue", "continue")
+    """Where it stopped, where one comes back to it, and not once more when the program ends of it."""
+    there = ("rr-live -e", "print (int)abs(-3)", "rr-goto start", "rr-live", "continue")
     out = whole(programs.build("scenes", ["-O0"]), "rr-start crash", *there)
-    assert "$1 = 3\n" in out and "received signal SIGSEGV" in out.partition("tick 0")[2], out
+    assert "$1 = 3\n" in out and out.count("received signal SIGSEGV") == 2, out
+    assert "received signal SIGSEGV" in out.partition("tick 0")[2], out
     assert "terminated with signal SIGSEGV" in out, out
+
+
+def test_each_signal_that_is_handled_is_told_behind_the_end_of_a_recording() -> None:
+    """The same instruction faults again and again, and no operation is in between that could tell."""
+    program = programs.build("signal_segv_longjmp")
+    out = whole(program, "break main", "rr-start", "rr-live -e", *["continue"] * 5)
+    assert out.count("received signal SIGSEGV") == 5 and "terminated" not in out, out
+
+
+def test_the_way_back_begins_where_the_recording_was_ended() -> None:
+    """Also where the process has gone on since, and behind its end."""
+    out = whole(
+        programs.build("past_values"),
+        *("break fibonacci", "rr-start", "rr-live -e", "next", "next", "reverse-stepi", "rr-when", "stepi", "rr-when"),
+        *("rr-live", "delete", "continue", "rr-goto end"),
+    )
+    before, end, *behind = re.findall(r"^tick (\d+:\S+) of \d+ \(100%\)", out, re.MULTILINE)
+    assert before != end and set(behind) == {end}, out
+    assert out.count("Breakpoint 1, fibonacci (n=5)") == 2, out
 
 
 def test_nobody_is_at_the_other_end_behind_a_detach(tmp_path: Path) -> None:
