@@ -63,12 +63,13 @@ class Session:
         full = os.path.abspath(os.path.expanduser(path))
         if not os.path.isfile(full):
             raise GdbrrError(f"there is no file {path}", hint="try: rr-start, or gdbrr record PROGRAM")
-        self._make_room()
         packed = brings_files(full)
         patience, began = float(self.settings.patience), time.monotonic()
         where = ["--start"] if start else ["--patience", f"{min(patience, _AT_ONCE):g}"]
         options = [*(["--trust"] if trust else []), *(["--check"] if check else [])]
-        self._open(["serve", *options, *where, full], None, here=not packed, foreign=packed or trust)
+        # What is no demo, or may not be opened, leaves the open one alone.
+        server = self._serve(["serve", *options, *where, full])
+        self._open(server, here=not packed, foreign=packed or trust)
         wanted = str(self.status().get("program", ""))
         if packed:
             pass  # GDB has got the program from the server, as every file
@@ -108,10 +109,10 @@ class Session:
         words = (shell_words if shell else plain_words)(args or compat.setting("args"), env, folder)
         if args:
             compat.change_setting("args", args)
-        self._make_room()
+        self._make_room()  # before anything runs: what is recorded now may hold what the program needs
         keyboard = ["--keyboard", os.ttyname(0)] if asking.at_terminal() else []
         serve = ["serve", "--record", *keyboard, *self.settings.options(), *options, "--", program, *words]
-        self._open(serve, env, folder)
+        self._open(self._serve(serve, env, folder))
         self._resume(moving.proceed)
         self._stand_at_end()
 
@@ -134,23 +135,23 @@ class Session:
         except GdbrrError:
             return False  # a server that does not answer keeps nothing
 
-    def _open(
-        self,
-        words: Sequence[str],
-        env: dict[str, str] | None,
-        folder: str | None = None,
-        here: bool = True,
-        foreign: bool = False,
-    ) -> None:
-        """HERE: programs and libraries are files of this machine. FOREIGN: they may be somebody else's, and no script
-        in them or beside them is run, whatever folders the user trusts."""
-        self._set_back()
-        if foreign:
-            self._saved[_SCRIPTS] = compat.setting(_SCRIPTS)
-            compat.change_setting(_SCRIPTS, "$debugdir:$datadir/auto-load")
+    def _serve(self, words: Sequence[str], env: dict[str, str] | None = None, folder: str | None = None) -> Server:
         server = Server(find_python(self.settings.python), words, env=env, folder=folder)
         try:
             server.wait_ready()
+        except BaseException:
+            server.close()
+            raise
+        return server
+
+    def _open(self, server: Server, here: bool = True, foreign: bool = False) -> None:
+        """HERE: programs and libraries are files of this machine. FOREIGN: they may be somebody else's, and no script
+        in them or beside them is run, whatever folders the user trusts."""
+        try:
+            self._make_room()
+            if foreign:
+                self._saved[_SCRIPTS] = compat.setting(_SCRIPTS)
+                compat.change_setting(_SCRIPTS, "$debugdir:$datadir/auto-load")
             for name, value in CONNECTED.items():
                 if name == "sysroot" and not here:
                     continue

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from pathlib import Path
 
@@ -74,3 +75,36 @@ def test_nobody_is_missing_behind_the_kernels_own_library(tmp_path: Path, how: s
     inside = re.findall(r"^#0  0x\w+ in clock_gettime \(\)\n(#1 .*)\n(#2 .*)$", out, re.MULTILINE)
     assert len(inside) >= 2, out
     assert all("clock_gettime" in one and " in work (" in two for one, two in inside), out
+
+
+def test_what_is_kept_is_for_nobody_else(tmp_path: Path) -> None:
+    """A demo holds what its program read. A copy of one has the rights that its owner gave it."""
+    program, first, second = programs.build("past_values"), tmp_path / "first.demo", tmp_path / "second.demo"
+    before = os.umask(0)
+    try:
+        out = whole(program, "break fibonacci", "rr-start", f"rr-save {first}")
+        assert first.stat().st_mode & 0o777 == 0o600, out
+        first.chmod(0o640)
+        out = whole(program, f"rr-replay {first}", f"rr-save {second}", f"rr-replay {second}", "rr-when")
+    finally:
+        os.umask(before)
+    assert second.stat().st_mode & 0o777 == 0o640 and "(100%)" in out, out
+
+
+def test_what_is_no_demo_leaves_the_open_one_alone(tmp_path: Path) -> None:
+    """One that is shorter than a head, one that has another, one whose end is missing, and one that is open already."""
+    program, demo = programs.build("past_values"), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    (tmp_path / "short").write_bytes(b"x")
+    (tmp_path / "other").write_bytes(bytes(4096))
+    (tmp_path / "cut").write_bytes(demo.read_bytes()[:600])
+    wrong = [f"rr-replay {tmp_path / name}" for name in ("short", "other", "cut")]
+    out = whole(
+        program, f"rr-replay {demo}", "rr-goto 20", "echo HERE\\n", *wrong, "rr-when", "reverse-stepi", "rr-when"
+    )
+    here = out.partition("HERE")[2]
+    assert here.count("rr-replay: ") == 3 and re.search(r"^tick 20 of ", here, re.MULTILINE), out
+    assert "no demo is open" not in out and re.search(r"^tick 19:", here, re.MULTILINE), out
+    # Nor does it end a recording.
+    out = whole(program, "break fibonacci", "rr-start", "delete", *wrong, "rr-when", "continue")
+    assert "recording: " in out and "exited normally" in out and "killed" not in out, out

@@ -96,6 +96,12 @@ def test_back_to_a_place(stage: Stage) -> None:
     assert stage.asked() == [{"verb": "arm", "points": [point], "count": 2, "stay": True}]
 
 
+def test_a_list_has_one_form(stage: Stage) -> None:
+    result = stage.gdb("rr-history --csv --json balance", "rr-history --json -n 2 --csv balance")
+    assert result.err.splitlines() == ["rr-history: --csv and --json are two forms of the list. Name one of them"] * 2
+    assert stage.asked() == [] and "{" not in result.out and "value," not in result.out
+
+
 def test_a_place_that_is_not_there(stage: Stage) -> None:
     assert stage.gdb("rr-back -b nosuch").err.strip() == 'rr-back: Function "nosuch" not defined.'
 
