@@ -21,12 +21,10 @@ from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
 from gdbrr.timeline.step import wide
-from gdbrr.timeline.step.code import decoded, engine_of, leads_into
+from gdbrr.timeline.step.code import LONGEST, engine_of, leads_into, leads_on
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister, Worker
 
-_LONGEST_INSTRUCTION = 15
-_GO_ON = (lib.GR_INSN_PLAIN, lib.GR_INSN_MEMORY, lib.GR_INSN_RIP)
 _SHORT = 4000
 """Instructions of a segment that are stepped through rather than run with points armed again and again."""
 _MANY = 2 * lib.GR_HITS
@@ -135,11 +133,11 @@ class Search:
         if hit.pc not in self._repeated:
             worker = self._checkpoints.worker_at(hit.tick, progress)
             try:
-                code = worker.read(hit.pc - _LONGEST_INSTRUCTION, 2 * _LONGEST_INSTRUCTION)
+                code = worker.read(hit.pc - LONGEST, 2 * LONGEST)
             finally:
                 worker.drop()
-            here = is_repeated(code[_LONGEST_INSTRUCTION:])
-            behind = any(is_repeated(code[at:_LONGEST_INSTRUCTION]) for at in range(_LONGEST_INSTRUCTION))
+            here = is_repeated(code[LONGEST:])
+            behind = any(is_repeated(code[at:LONGEST]) for at in range(LONGEST))
             self._repeated[hit.pc] = here or behind
         return self._repeated[hit.pc]
 
@@ -304,11 +302,11 @@ class Search:
         else:
             # Only a `rep` stands at itself behind a store; any other instruction there may be a loop's hottest.
             first = 0 if self._repeats(found, progress) else 1
-            candidates = [hit.pc - back for back in range(first, _LONGEST_INSTRUCTION + 1)]
+            candidates = [hit.pc - back for back in range(first, LONGEST + 1)]
         worker = self._checkpoints.worker_at(hit.tick, progress)
         try:
             if not trace:
-                code = worker.read(hit.pc - _LONGEST_INSTRUCTION, 2 * _LONGEST_INSTRUCTION)
+                code = worker.read(hit.pc - LONGEST, 2 * LONGEST)
                 others = [pc for pc in candidates if pc != hit.pc and not leads_on(code, pc - hit.pc)]
                 candidates = [pc for pc in candidates if pc not in others]
             source = worker.freeze()
@@ -319,7 +317,7 @@ class Search:
             while candidates or others:
                 candidates, others = (candidates, others) if candidates else (others, [])
                 groups = [candidates[at : at + room] for at in range(0, len(candidates), room)]
-                winners = [winner for group in groups if (winner := self._last_executed(source, found, group))]
+                winners = self._last_executed(source, found, groups)
                 if len(winners) == 1:
                     return Moment(hit.tick, winners[0].pc, winners[0].nth)
                 candidates = [winner.pc for winner in winners]
@@ -356,27 +354,27 @@ class Search:
         finally:
             worker.drop()
 
-    def _last_executed(self, source: Checkpoint, found: Found, candidates: Sequence[int]) -> PointHit | None:
-        """Which of at most three addresses was executed last before the hit."""
+    def _last_executed(self, source: Checkpoint, found: Found, groups: Sequence[Sequence[int]]) -> list[PointHit]:
+        """Of each group of at most three addresses the one that was executed last before the hit, if any was."""
         hit = found.hit
-        armed = [Armed(pc, 1, lib.GR_POINT_EXEC, hit.tick) for pc in candidates]
-        armed.append(found.piece.armed(hit.tick, hit.nth))
-        worker = source.wake(self._order.final_thread)
+        waiting, running = list(groups), list[tuple[Worker, int]]()
+        winners = []
         try:
-            worker.run_segment(hit.tick, self._order.ticks, armed)
-            executed = [one for one in worker.slot.hits() if one.point < len(candidates)]
-            return executed[-1] if executed else None
+            while waiting or running:
+                while waiting and len(running) < self.at_once:
+                    armed = [Armed(pc, 1, lib.GR_POINT_EXEC, hit.tick) for pc in waiting[0]]
+                    running.append((source.wake(self._order.final_thread), len(waiting.pop(0))))
+                    armed.append(found.piece.armed(hit.tick, hit.nth))
+                    running[-1][0].begin_segment(hit.tick, self._order.ticks, armed)
+                worker, count = running[0]
+                worker.finish()
+                winners += [one for one in worker.slot.hits() if one.point < count][-1:]
+                worker.drop()
+                del running[0]
         finally:
-            worker.drop()
-
-
-def leads_on(code: bytes, back: int) -> bool:
-    """Whether, of CODE around a pc, what stands at pc + BACK is an instruction that leads to the pc and may store.
-
-    At most of the fifteen places in front of an instruction none begins; to count executions there is a run in vain.
-    """
-    insn = decoded(code[_LONGEST_INSTRUCTION + back :])
-    return insn is None or (insn.length == -back and insn.kind in _GO_ON)
+            for worker, _ in running:
+                worker.drop()
+        return winners
 
 
 def joined(hits: Sequence[Hit]) -> list[Hit]:

@@ -14,8 +14,7 @@ from gdbrr.rsp.process.history import Changes, changes
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.hits import WIDEST, WIDEST_WRITE, Pass, groups_of
 from gdbrr.timeline.model import Interrupted, Moment, Point, PointKind
-from gdbrr.timeline.search import leads_on
-from gdbrr.timeline.step.code import always_stores
+from gdbrr.timeline.step.code import always_stores, leads_on
 from gdbrr.timeline.timeline import DemoTimeline
 from gdbrr.timeline.worker import Checkpoint
 from harness import ROOT
@@ -148,6 +147,7 @@ def test_what_may_stand_in_front_of_an_instruction() -> None:
     assert leads_on(code, -7) and leads_on(code, -6)  # without its prefix it is another one, of the same end
     assert not leads_on(code, -4) and not leads_on(code, -8)
     assert not leads_on(b"\x90" * 13 + back + end, -2)  # a jump leads elsewhere
+    assert not leads_on(b"\xcc" * 10 + b"\x05\x01\x02\x03\x04" + end, -5)  # adds a constant to a register
     assert leads_on(b"\x90" * 14 + b"\x06" + end, -1)  # unknown to the decoder
 
 

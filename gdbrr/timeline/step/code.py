@@ -186,6 +186,16 @@ def follows(pc: int, read: Read, regs: Mapping[str, int]) -> int | None:
     return None
 
 
+def leads_on(code: bytes, back: int) -> bool:
+    """Whether, of CODE around a pc, what stands at pc + BACK is an instruction that leads to the pc and may store.
+
+    At most of the fifteen places in front of an instruction none begins, or one of registers and constants alone:
+    to count executions there is a run in vain.
+    """
+    insn = decoded(code[LONGEST + back :])
+    return insn is None or (insn.length == -back and insn.kind in (lib.GR_INSN_MEMORY, lib.GR_INSN_RIP))
+
+
 def leads_into(code: range, pc: int, read: Read) -> bool:
     """Whether the instruction at PC is a jump or a call that may lead into CODE: through memory that says so, or
     through a register, of which nobody knows."""
