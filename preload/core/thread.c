@@ -144,6 +144,16 @@ struct gr_thread *gr_thread_by_tid(uint32_t tid)
 	return NULL;
 }
 
+bool gr_thread_stands_at(const struct gr_thread *t, uint64_t object)
+{
+	if (gr_thread_stands(t)->rdi == object)
+		return true;
+	for (const struct gr_within *within = t->within; within; within = within->outer)
+		if (within->operation && within->operation->rdi == object)
+			return true;
+	return false;
+}
+
 bool gr_thread_is_alone(const struct gr_thread *self)
 {
 	const struct gr_thread *t;

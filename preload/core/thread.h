@@ -29,7 +29,8 @@ struct gr_altstack { uint64_t sp, size; uint32_t flags; };
 // Signals that the engine never lets the kernel block and that the program cannot have yet: GR_SIGNALS_KEPT, in this order.
 struct gr_stash { uint64_t signals; struct gr_siginfo info[4]; };
 
-struct gr_within;
+// A handler that runs in the middle of an operation, which goes on behind it: signal/within.c.
+struct gr_within { struct gr_within *outer; const struct gr_regs *operation; };
 
 // Where a thread stands while one at a time runs (log/turn.h).
 struct gr_seat {
@@ -123,6 +124,9 @@ static inline const struct gr_regs *gr_thread_stands(const struct gr_thread *t)
 {
 	return t->stands ? t->stands : &t->pub.shown;
 }
+
+// Whether T stands at an operation on OBJECT, its first argument, or will go on with one behind the handlers that it is in.
+bool gr_thread_stands_at(const struct gr_thread *t, uint64_t object);
 
 // Does nobody else live?
 bool gr_thread_is_alone(const struct gr_thread *self);

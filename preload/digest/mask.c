@@ -299,12 +299,12 @@ static void shift(uint64_t addr, uint8_t *page, uint64_t at, unsigned bits)
 	memcpy(page + (at - addr), &word, sizeof word);
 }
 
-// The library counts who waits for reading among the readers: they stand at the lock, which is their operation's first argument.
+// The library counts who waits for reading among the readers: they stand at the lock.
 static bool is_stood_at(uint64_t object)
 {
 	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
 		const struct gr_thread *t = gr_thread_block(i);
-		if (gr_thread_lives(t) && gr_thread_stands(t)->rdi == object)
+		if (gr_thread_lives(t) && gr_thread_stands_at(t, object))
 			return true;
 	}
 	return false;

@@ -2,7 +2,7 @@
 // runs its handler there and waits on.
 // Runs in: application threads, on the engine's stack.
 // May call: core, replay.
-// Owns: struct gr_within, a handler that will come back to the engine.
+// Owns: what it takes to come back to the engine from a handler.
 #include "frame.h"
 
 #include <errno.h>
@@ -17,25 +17,24 @@
 #define VECTORS 4096
 #define BELOW 1024 // the frames of a handler that was called from the engine are not needed any more
 
-struct gr_within {
+struct frame {
+	struct gr_within within;
 	struct gr_ctx ctx;
-	struct gr_within *outer;
 	uint64_t context;         // where the handler's frame is
 	uint64_t rsp;             // the program's stack pointer at the operation
 	uint64_t stack;           // the engine's level that the operation runs on
-	const struct gr_regs *operation;
 	uint32_t nest;
 	uint8_t vectors[VECTORS] __attribute__((aligned(64)));
 };
 
 // The library's code that goes on afterwards may have live vector registers across its system call.
-static void save(struct gr_within *w)
+static void save(struct frame *w)
 {
 	memset(w->vectors + 512, 0, 64);
 	__asm__ volatile("xsave64 (%0)" : : "r"(w->vectors), "a"(-1), "d"(-1) : "memory");
 }
 
-static void restore(const struct gr_within *w)
+static void restore(const struct frame *w)
 {
 	__asm__ volatile("xrstor64 (%0)" : : "r"(w->vectors), "a"(-1), "d"(-1) : "memory");
 }
@@ -43,8 +42,8 @@ static void restore(const struct gr_within *w)
 void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
 		   const struct gr_sigact *act)
 {
-	struct gr_within w = {
-		.outer = self->within, .rsp = at->greg[15], .stack = self->stack, .operation = self->operation, .nest = self->nest,
+	struct frame w = {
+		.within = {self->within, self->operation}, .rsp = at->greg[15], .stack = self->stack, .nest = self->nest,
 	};
 	if (gr_frame_vectors() > sizeof w.vectors)
 		gr_panic(self, GR_PANIC_REFUSED, "a processor whose vector state takes more than %u bytes", sizeof w.vectors, 0);
@@ -53,29 +52,34 @@ void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig,
 		restore(&w);
 		return;
 	}
-	self->within = &w;
+	self->within = &w.within;
 	self->nest = 0;
 	w.context = gr_frame_address(self, at, act);
 	gr_frame_enter(self, at, sig, info, act, self->sigmask, self->sigmask);
 }
 
+static struct frame *frame_of(struct gr_within *within)
+{
+	return (struct frame *)within; // which it begins with
+}
+
 bool gr_within_is(const struct gr_thread *self, uint64_t context)
 {
-	return self->within && self->within->context == context;
+	return self->within && frame_of(self->within)->context == context;
 }
 
 // The handler's frame was taken down; the operation goes on where it was left.
 _Noreturn void gr_within_back(struct gr_thread *self)
 {
-	struct gr_within *w = self->within;
+	struct frame *w = frame_of(self->within);
 	if (gr_mode != GR_MODE_REPLAY) {
 		uint64_t mask = gr_mask_kernel(self);
 		GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &mask, 0, 8);
 	}
 	self->stack = w->stack;
 	self->nest = w->nest;
-	self->operation = w->operation;
-	self->within = w->outer;
+	self->operation = w->within.operation;
+	self->within = w->within.outer;
 	self->pub.state = GR_T_ENGINE;
 	gr_ctx_restore(&w->ctx);
 }
@@ -86,8 +90,8 @@ void gr_within_check(struct gr_thread *self, const struct gr_regs *frame)
 {
 	if (!self->within || gr_altstack_holds(self, frame->rsp))
 		return;
-	while (self->within && frame->rsp >= self->within->rsp) {
-		self->stack = self->within->stack;
+	while (self->within && frame->rsp >= frame_of(self->within)->rsp) {
+		self->stack = frame_of(self->within)->stack;
 		self->within = self->within->outer;
 	}
 }
@@ -96,7 +100,7 @@ void gr_within_check(struct gr_thread *self, const struct gr_regs *frame)
 // The kernel takes the handler's frame down, because the engine sees no calls of a forked child any more.
 static _Noreturn void come_back(struct gr_thread *self)
 {
-	const struct gr_context *at = (const struct gr_context *)self->within->context;
+	const struct gr_context *at = (const struct gr_context *)frame_of(self->within)->context;
 	self->sigmask = at->mask;
 	gr_within_back(self);
 }
@@ -105,7 +109,7 @@ static _Noreturn void come_back(struct gr_thread *self)
 void gr_within_forked(struct gr_thread *self)
 {
 	for (struct gr_within *w = self->within; w; w = w->outer) {
-		struct gr_context *at = (struct gr_context *)w->context;
+		struct gr_context *at = (struct gr_context *)frame_of(w)->context;
 		at->greg[REG_RIP] = (uint64_t)come_back;
 		at->greg[REG_RDI] = (uint64_t)self;
 		at->greg[REG_RSP] = (((uint64_t)w - BELOW) & ~15ULL) - 8;

@@ -29,7 +29,7 @@ ORDERS = ("serial", "random", "pct")
 PROGRAMS = (
     *("two_threads", "sync_barrier", "sync_broadcast", "sync_cancel_wait", "sync_cond_kinds", "sync_detach"),
     *("sync_keys", "sync_queue", "sync_robust", "sync_rwlock", "sync_rwlock_try", "sync_sem", "sync_spin"),
-    *("sync_timedlock", "signal_within", "signal_pthread_kill", "leader_leaves", "libc_output", "preempt"),
+    *("sync_timedlock", "signal_within", "signal_pthread_kill", "signal_rwlock", "leader_leaves", "libc_output", "preempt"),
 )
 """Threads that wait for each other in every way, are stopped where they compute, and get signals meanwhile."""
 
