@@ -91,6 +91,7 @@ def as_json(demo: Demo) -> dict[str, Any]:
         ],
         "children": demo.manifest.get("children", 0),
         "notices": demo.manifest.get("notices", []),
+        "digests": _digests(demo),
         "order_guess": guess_of(demo.manifest) or None,
         "verified": is_marked(demo.path),
         "carried": demo.manifest.get("carried", {}).get("files"),
@@ -137,6 +138,9 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("host", ", ".join(facts))
     yield _row("made by", f"gdbrr {m['gdbrr']}, engine ABI {m['abi']}, demo format {demo.format[0]}.{demo.format[1]}")
     yield _row("events", f"{size(demo.stream_bytes)} before compression")
+    digests = _digests(demo)
+    if digests:
+        yield _row("digests", f"{digests['taken']:,}, {digests['several']:,} of them while several threads lived")
     if m.get("children"):
         yield _row("children", f"{m['children']:,}, not in the demo: a replay does not show what they printed")
     for notice in m.get("notices", ()):
@@ -158,6 +162,19 @@ def as_text(demo: Demo) -> Iterator[str]:
     yield from _epoch_table(demo)
     yield from _wait_table(demo)
     yield from _object_table(m.get("objects", []))
+
+
+def _digests(demo: Demo) -> dict[str, int] | None:
+    """How many states the demo holds, and how many of them of several threads: where somebody did not stand, none was
+    taken. None: recorded without --digest."""
+    from gdbrr.abi import lib
+    from gdbrr.cli.minimize import has_digests
+    from gdbrr.ctl.digest import Digest
+
+    if not has_digests(demo):
+        return None
+    threads = [len(Digest.parse(event.data).regs) for event in demo.events() if event.kind == lib.GR_OP_DIGEST]
+    return {"taken": len(threads), "several": sum(count > 1 for count in threads)}
 
 
 def order_of(manifest: dict[str, Any]) -> str:

@@ -92,9 +92,14 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def refuse_digests(demo: Demo) -> None:
+def has_digests(demo: Demo) -> bool:
+    """Was it recorded with --digest?"""
     profile = demo.manifest.get("profile", {}).get("values", {}).get("digest", {})
-    if isinstance(profile, dict) and profile.get("value"):
+    return isinstance(profile, dict) and bool(profile.get("value"))
+
+
+def refuse_digests(demo: Demo) -> None:
+    if has_digests(demo):
         raise GdbrrError(
             f"{demo.path} was recorded with --digest: its replay compares all memory, so it needs every byte",
             "record the program again without it",

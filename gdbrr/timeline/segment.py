@@ -102,9 +102,7 @@ class Segments:
         self.doubtful = False
         """The newest answer of `locate` may be another pass of a loop."""
 
-    def locate(
-        self, tick: int, thread: int, at: Match, progress: Progress | None, like: int | None = None
-    ) -> Moment:
+    def locate(self, tick: int, thread: int, at: Match, progress: Progress | None, like: int | None = None) -> Moment:
         """The moment of the segment at which its thread has these registers: the first one, or the first of those at
         which memory is as in the process LIKE. `doubtful` tells whether several are possible."""
         if tick < self._order.ticks and self._order.thread_of(tick) != thread:

@@ -11,6 +11,7 @@
 #include "../log/log.h"
 #include "../log/turn.h"
 #include "../replay/gate.h"
+#include "../replay/halt.h"
 #include "areas.h"
 #include "compare.h"
 #include "mask.h"
@@ -207,23 +208,50 @@ static void show(struct gr_thread *self, const struct gr_regs *frame)
 	self->pub.ret_pc = frame->rip;
 }
 
-static bool all_stand(const struct gr_thread *self)
+void gr_digest_pass(struct gr_thread *self)
 {
-	return gr_thread_is_alone(self) || (gr_turn_on && gr_turn_all_stand(self));
+	if (!gr_turn_on)
+		self->digest_seen = self->pub.ops;
+}
+
+// INVARIANT(no-wait-for-ever): where others did not stand in time they are asked again behind so many operations, and behind twice as
+// many each further time.
+#define DOUBLED 10 // times
+
+static bool others_stand(struct gr_thread *self)
+{
+	if (gr_halt_others(self))
+		return true;
+	self->digest_at = self->pub.ops + (gr_ctl->knob[GR_KNOB_digest] << (self->digest_lost < DOUBLED ? self->digest_lost : DOUBLED));
+	self->digest_lost++;
+	return false;
+}
+
+static bool all_stand(struct gr_thread *self, bool *ret_halted)
+{
+	*ret_halted = false;
+	if (gr_thread_is_alone(self))
+		return true;
+	if (gr_turn_on)
+		return gr_turn_all_stand(self);
+	return *ret_halted = others_stand(self);
 }
 
 static void record(struct gr_thread *self, const struct gr_regs *frame, bool call)
 {
 	// INVARIANT(behind-an-operation): behind a call that is none, as the library's own waiting, a replay may not come by at all. And
 	// while others run, memory as a whole has no meaning: then it is put off.
-	bool is_behind = self->pub.ops != self->digest_seen;
+	bool is_behind = self->pub.ops != self->digest_seen, halted;
 	self->digest_seen = self->pub.ops;
-	if (!is_behind || self->pub.ops < self->digest_at || !all_stand(self))
+	if (!is_behind || self->pub.ops < self->digest_at || gr_closed || !all_stand(self, &halted))
 		return;
 	show(self, frame);
 	size_t len = take_here(self, frame, call);
 	struct gr_event ev = {.kind = GR_OP_DIGEST, .data = (const uint8_t *)OUT_ADDR, .len = len};
 	gr_log(self, &ev);
+	if (halted)
+		gr_halt_end(self);
+	self->digest_lost = 0;
 	self->digest_at = self->pub.ops + gr_ctl->knob[GR_KNOB_digest];
 	self->digest_seen = self->pub.ops;
 }

@@ -20,6 +20,9 @@ static inline bool gr_digest_on(void)
 // nobody.
 void gr_digest_leave(struct gr_thread *self, struct gr_regs *frame, bool call);
 
+// In order `parallel`, behind an operation that a replay may leave out: there is no digest, because it may not come by.
+void gr_digest_pass(struct gr_thread *self);
+
 // What an operation was about; see mask.h.
 void gr_digest_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
 

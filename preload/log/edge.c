@@ -103,7 +103,8 @@ static bool place(struct gr_thread *self, bool behind, bool raise, uint64_t floo
 	gr_edge_flush(self);
 	if (!gr_log_room(self, 0))
 		return false;
-	uint64_t stamp = full || raise || gr_turn_on ? gr_log_stamp(self, 1, floor) : (floor > self->stamp ? floor : self->stamp) + 1;
+	bool rested = self->word == GR_WORD_NONE;
+	uint64_t stamp = full || raise || rested || gr_turn_on ? gr_log_stamp(self, 1, floor) : (floor > self->stamp ? floor : self->stamp) + 1;
 	if (stamp & GR_CLOSED)
 		return false;
 	begin(self, stamp);

@@ -69,7 +69,7 @@ static inline bool gr_edge_has(uint64_t mutex)
 	return gr_edges && !(((pthread_mutex_t *)mutex)->__data.__kind & ~3);
 }
 
-// The word of a thread whose stamp is an old one: it was without the turn.
+// The word of a thread whose stamp is an old one: it was without the turn, or stood for a digest.
 #define GR_WORD_NONE (~0ULL)
 
 // Words of a thread and of its own stamp; of several threads with one stamp none is the last user.
@@ -115,7 +115,7 @@ void gr_edge_mark(const struct gr_thread *self, uint64_t mutex);
 // Writes the run under way into the log, as an event. There is always room for one.
 void gr_edge_flush(struct gr_thread *self);
 
-// This thread has no turn any more: the run ends, and its next one has a stamp behind those of others.
+// This thread has no turn any more, or stood for a digest: the run ends, and its next one has a stamp behind those of others.
 void gr_edge_rest(struct gr_thread *self);
 
 // One more step of the rolling hash, and what of it stands in an event. Of a lock inside the C library what its word holds is

@@ -246,6 +246,10 @@ void gr_log(struct gr_thread *self, struct gr_event *ev)
 
 void gr_log_own(struct gr_thread *self, struct gr_event *ev, uint64_t floor)
 {
+	if (self->word == GR_WORD_NONE) {
+		gr_log_behind(self, ev, floor);
+		return;
+	}
 	if (gr_closed || !gr_log_room(self, GR_EVENT_MAX_HEAD + ev->len))
 		return;
 	ev->time = coarse_time(self);

@@ -23,7 +23,7 @@
 #define PATIENCE 1000000000 // nanoseconds of processor time without an operation until a thread has to give way anywhere
 #define LOOKS 100           // the same as a number of looks, for one that does not even compute
 
-bool gr_turn_on;
+bool gr_turn_on, gr_turn_steps;
 struct gr_turn gr_turn;
 
 // ---------------------------------------------------------------- the lock
@@ -389,7 +389,7 @@ void gr_turn_init(struct gr_thread *self)
 	gr_choice_init();
 	gr_choice_born(self);
 	gr_turn.owner = self->block + 1;
-	gr_turn_on = true;
+	gr_turn_on = gr_turn_steps = true;
 }
 
 void gr_turn_born(struct gr_thread *child)
@@ -425,6 +425,7 @@ void gr_turn_close(void)
 	if (!gr_turn_on)
 		return;
 	enter(gr_self);
+	gr_turn_steps = false;
 	__atomic_store_n(&gr_turn_on, false, __ATOMIC_SEQ_CST);
 	for (struct gr_thread *t = gr_turn.wants.first; t; t = t->seat.next)
 		post(t, 2);

@@ -29,6 +29,9 @@ enum gr_order { GR_ORDER_PARALLEL, GR_ORDER_SERIAL, GR_ORDER_RANDOM, GR_ORDER_PC
 // False as long as the order is `parallel`, and in replays and children.
 extern bool gr_turn_on;
 
+// Something is done in front of operations: that, or in order `parallel` somebody wants all others to stand (replay/halt.h).
+extern bool gr_turn_steps;
+
 // In the constructor: the main thread has the turn.
 void gr_turn_init(struct gr_thread *self);
 

@@ -14,6 +14,7 @@
 #include "../log/edge.h"
 #include "../log/together.h"
 #include "../ctl/slot.h"
+#include "halt.h"
 #include "park.h"
 
 struct gr_replay gr_replay = {.final = ~0u, .trace_tick = ~0ULL};
@@ -321,6 +322,7 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object)
 
 void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)
 {
+	bool passed = false; // then in front of a later operation than it came to in the recording, it may have stood for a digest
 	do {
 		do {
 			if (op != GR_OP_SIGNAL)
@@ -328,7 +330,8 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 		} while (!await_turn(self, TAKE));
 		next_event(self, op, nr, object, ret);
 		self->waited |= ret->kind == GR_OP_BLOCK;
-	} while (gr_event_may_miss(ret) && !matches(ret, op, object));
+		passed |= gr_event_may_miss(ret);
+	} while ((gr_event_may_miss(ret) || (passed && ret->kind == GR_OP_TURN)) && !matches(ret, op, object));
 	if (ret->kind != op || ret->nr != nr)
 		gr_gate_desync(self, ret, op, nr, object, "another operation");
 	if (object && ret->object != object)
@@ -340,7 +343,7 @@ void gr_gate_step(struct gr_thread *self, enum gr_step step)
 {
 	struct gr_event ev;
 	if (gr_mode == GR_MODE_RECORD) {
-		gr_turn_step(self, step);
+		(gr_turn_on ? gr_turn_step : gr_halt_step)(self, step);
 		return;
 	}
 	gr_gate_next(self, GR_OP_TURN, 0, 0, &ev);

@@ -54,7 +54,7 @@ static inline uint8_t gr_gate_kind(const struct gr_thread *self)
 void gr_gate_step(struct gr_thread *self, enum gr_step step);
 static inline bool gr_gate_steps(const struct gr_thread *self)
 {
-	return gr_turn_on || (gr_mode == GR_MODE_REPLAY && gr_gate_kind(self) == GR_OP_TURN);
+	return gr_turn_steps || (gr_mode == GR_MODE_REPLAY && gr_gate_kind(self) == GR_OP_TURN);
 }
 
 // The event after that, without taking it. False if the stream ends.

@@ -10,6 +10,7 @@
 #include "../log/log.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
+#include "../replay/halt.h"
 #include "mutex.h"
 
 // On replay the condition variable itself is never touched: who wakes, and when, is the order's business. As with the library, who
@@ -38,6 +39,7 @@ static long wait_again(struct gr_thread *self, const struct gr_regs *frame)
 static void wait_logged(struct gr_thread *self, const struct gr_regs *frame)
 {
 	gr_op_log(self, GR_OP_COND_WAIT, frame->rdi, frame->rsi);
+	gr_halt_may(self);
 	gr_edge_mark(self, frame->rsi);
 }
 

@@ -38,7 +38,7 @@ static bool is_plain(const struct gr_lock *site, const struct gr_regs *regs, uin
 	return held == 0 || gr_lock_gives(site, regs);
 }
 
-static void record(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
+static uint32_t record(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
 {
 	unsigned i = gr_hash_word(GR_HASH_SEED, word) % CELLS;
 	gr_latch(&cells[i].latch);
@@ -54,9 +54,10 @@ static void record(struct gr_thread *self, const struct gr_lock *site, struct gr
 	}
 	gr_lock_perform(site, regs, word);
 	gr_unlatch(&cells[i].latch);
+	return held;
 }
 
-static void replay(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
+static uint32_t replay(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
 {
 	struct gr_event ev;
 	self->counted = false;
@@ -70,6 +71,26 @@ static void replay(struct gr_thread *self, const struct gr_lock *site, struct gr
 		gr_gate_desync(self, &ev, GR_OP_LIBRARY_LOCK, 0, word, text);
 	}
 	gr_lock_perform(site, regs, word);
+	return held;
+}
+
+// INVARIANT(same-behind-a-wait): whoever asked in vain looks at the word by himself, and may ask again without having waited; which of
+// them he did is in no recording of order `parallel`, and is left in registers. When he has the lock they are nobody's, because the
+// function that waits returns; before that there is no digest, and no place to stand for one.
+static bool is_unsteady(const struct gr_lock *site)
+{
+	return gr_digest_on() && !gr_ctl->knob[GR_KNOB_order] && gr_lock_waited(site);
+}
+
+static void forget_way(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint32_t held)
+{
+	if (held) {
+		gr_digest_pass(self);
+		return;
+	}
+	regs->rdx = regs->rsi = regs->r8 = regs->r9 = regs->r10 = 0;
+	if (site->exchange) // the other instruction's result is a flag
+		regs->eflags &= ~0x8d5ULL;
 }
 
 static void show(struct gr_thread *self, const struct gr_lock *site, const struct gr_regs *regs)
@@ -141,12 +162,12 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		show(self, site, frame);
 		if (gr_lock_waited(site) && !gr_signal_none(self))
 			gr_signal_before_lock(self, frame);
-		if (gr_gate_steps(self))
+		bool unsteady = is_unsteady(site);
+		if (gr_gate_steps(self) && !unsteady)
 			gr_gate_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
-		if (gr_mode == GR_MODE_RECORD)
-			record(self, site, frame, word);
-		else
-			replay(self, site, frame, word);
+		uint32_t held = (gr_mode == GR_MODE_RECORD ? record : replay)(self, site, frame, word);
+		if (unsteady)
+			forget_way(self, site, frame, held);
 		frame->rip = site->addr + site->length;
 		leave(self, frame, word);
 	}

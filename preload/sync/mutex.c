@@ -14,6 +14,7 @@
 #include "../log/log.h"
 #include "../log/turn.h"
 #include "../replay/gate.h"
+#include "../replay/halt.h"
 
 #define KIND_TYPE 3     // bits of __kind: normal, recursive, errorcheck, adaptive
 #define KIND_COUNTS 112 // robust, inherits or protects: the library counts to 1 and leaves that there
@@ -104,6 +105,7 @@ static void block(struct gr_thread *self, uint64_t mutex)
 	if (gr_edge_has(mutex))
 		ev.check = 1 + (uint16_t)__atomic_load_n(gr_edge_word(mutex), __ATOMIC_RELAXED);
 	gr_log(self, &ev);
+	gr_halt_may(self);
 	self->waited = true;
 }
 

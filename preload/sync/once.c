@@ -9,6 +9,7 @@
 
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../digest/digest.h"
 #include "../log/turn.h"
 #include "../replay/gate.h"
 #include "op.h"
@@ -91,7 +92,7 @@ static bool begin(struct gr_thread *self, uint32_t *word, const struct words *w)
 		return claim_again(self, word, w);
 	bool ours = claim(self, word, w);
 	if (gr_mode == GR_MODE_RECORD)
-		gr_op_log(self, GR_OP_ONCE, name_of(word), ours);
+		gr_op_log(self, GR_OP_ONCE, name_of(word), ours), gr_digest_pass(self);
 	return ours;
 }
 

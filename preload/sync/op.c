@@ -14,6 +14,7 @@
 #include "../log/turn.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
+#include "../replay/halt.h"
 #include "../signal/signal.h"
 
 void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long result)
@@ -29,6 +30,7 @@ void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
 	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = object, .result = op, .check = gr_cells ? gr_holder(object) : 0};
 	gr_log(self, &ev);
+	gr_halt_may(self);
 	self->waited = true;
 }
 
@@ -139,6 +141,18 @@ static bool has_event(unsigned which)
 	return which != GR_WRAP_pthread_testcancel && which != GR_WRAP_COUNT && work[which] != gr_create_finish;
 }
 
+static const uint8_t ops[GR_WRAP_COUNT] = {
+#define WRAP(name, version, op, doc) GR_OP_##op,
+#include "../tables/wrappers.def"
+#undef WRAP
+};
+
+// In order `parallel` a replay may leave out what happens once: nobody stands there (replay/halt.h).
+static bool has_step(unsigned which)
+{
+	return has_event(which) && (gr_ctl->knob[GR_KNOB_order] || which >= GR_WRAP_COUNT || ops[which] != GR_OP_ONCE);
+}
+
 static enum gr_step step_of(unsigned which)
 {
 	switch (which) {
@@ -218,16 +232,11 @@ static void clear_vectors(void)
 				 "kxorw %k3, %k3, %k3; kxorw %k4, %k4, %k4; kxorw %k5, %k5, %k5; kxorw %k6, %k6, %k6; kxorw %k7, %k7, %k7");
 }
 
-// INVARIANT(known-on-arrival): where one thread at a time runs, a primitive is known as soon as a thread comes to an operation on it,
+// INVARIANT(known-on-arrival): where one thread at a time runs, or digests are taken, a primitive is known as soon as a thread comes to an operation on it,
 // in a recording and in its replay: before it waits for its turn.
 static void know(struct gr_thread *self, unsigned which, uint64_t object)
 {
-	static const uint8_t ops[] = {
-#define WRAP(name, version, op, doc) GR_OP_##op,
-#include "../tables/wrappers.def"
-#undef WRAP
-	};
-	if (which < GR_WRAP_COUNT && gr_ctl->knob[GR_KNOB_order])
+	if (which < GR_WRAP_COUNT && (gr_ctl->knob[GR_KNOB_order] || gr_digest_on()))
 		gr_digest_primitive(self, ops[which], object);
 }
 
@@ -249,7 +258,7 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 		missing(self, which);
 	if (gr_self && !self->nest && gr_mode != GR_MODE_OFF)
 		know(self, which, frame->rdi);
-	if (gr_self && gr_gate_steps(self) && !self->nest && has_event(which)) {
+	if (gr_self && gr_gate_steps(self) && !self->nest && has_step(which)) {
 		gr_show_call(self, frame);
 		self->pub.state = GR_T_ENGINE;
 		gr_gate_step(self, step_of(which));

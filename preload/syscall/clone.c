@@ -355,7 +355,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 		// A handler that made the child may return in it, to behind a patched site, without the engine. Where there
 		// is no /proc, the text stays as it is and calls are made in the stubs.
 		gr_patch_undo(call->self);
-		gr_turn_on = gr_counting = gr_counting_cells = gr_edges = gr_cells = false;
+		gr_turn_on = gr_turn_steps = gr_counting = gr_counting_cells = gr_edges = gr_cells = false;
 		if (birth->stack)
 			call->frame->rsp = birth->stack;
 		if (shares) {

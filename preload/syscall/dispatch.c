@@ -21,6 +21,7 @@
 #include "../patch/patch.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
+#include "../replay/halt.h"
 #include "../signal/signal.h"
 #include "../signal/tsc/tsc.h"
 #include "descriptor.h"
@@ -448,7 +449,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	};
 	if (self->nest) {
 		bool waits = call.nr == SYS_futex && gr_mode == GR_MODE_RECORD;
-		gr_wait *once = gr_turn_on ? gr_nested_in_turn : gr_wait_once;
+		gr_wait *once = gr_turn_on ? gr_nested_in_turn : gr_halt_is_place(self) ? gr_nested_standing : gr_wait_once;
 		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg, once) : gr_call_kernel(&call);
 		return;
 	}

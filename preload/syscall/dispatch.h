@@ -29,7 +29,7 @@ void gr_yield(struct gr_call *call);
 bool gr_call_waits(const struct gr_call *call);
 bool gr_call_stores_early(const struct gr_call *call); // one that is made on the program's own memory: in front of its end
 void gr_call_cores(const struct gr_call *call); // in front of one that may tell, or choose, on which cores a thread runs
-gr_wait gr_futex_in_turn, gr_nested_in_turn;
+gr_wait gr_futex_in_turn, gr_nested_in_turn, gr_nested_standing;
 
 // clone.c: the library leaves it to the engine to see which thread is the last.
 void gr_clone_init(void);

@@ -17,6 +17,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../digest/digest.h"
 #include "../log/turn.h"
 #include "../patch/locks.h"
 #include "../replay/gate.h"
@@ -94,6 +95,7 @@ static void elastic(struct gr_call *call, enum gr_op op, uint64_t object)
 			? gr_signal_wait(self, call->nr, call->arg, gr_futex_in_turn)
 			: gr_call_waiting(call);
 		gr_log(self, &ev);
+		gr_digest_pass(self);
 	} else if (gr_gate_ahead(self, op, object)) {
 		gr_gate_next(self, op, 0, object, &ev);
 		call->result = ev.result;
@@ -132,7 +134,7 @@ void gr_futex(struct gr_call *call)
 				 "futex operation %u, called directly: the kernel itself would change the word",
 				 call->arg[1] & FUTEX_CMD_MASK, 0);
 	}
-	if (!own_lock && gr_gate_steps(call->self))
+	if (!own_lock && (gr_turn_on || gr_mode == GR_MODE_REPLAY) && gr_gate_steps(call->self)) // see INVARIANT(stands-as-replayed)
 		gr_gate_step(call->self, GR_STEP_CALL);
 	if (own_lock) {
 		internal(call, waits);

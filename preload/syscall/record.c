@@ -9,8 +9,10 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../digest/digest.h"
 #include "../log/turn.h"
 #include "../replay/cancel.h"
+#include "../replay/halt.h"
 #include "../signal/frame.h"
 #include "../signal/signal.h"
 #include "descriptor.h"
@@ -94,10 +96,14 @@ void gr_call_record(struct gr_call *call)
 		gr_call_start(call);
 	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
 	struct gr_call *real = staged ? &stage.real : call;
+	bool early = (gr_turn_on || gr_digest_on()) && (call->action != GR_ACT_RECORD || (!staged && gr_call_stores_early(call)));
+	bool stands = !gr_turn_on && gr_digest_on() && !early;
 	if (gr_turn_on) {
-		call->self->seat.stores = call->action != GR_ACT_RECORD || (!staged && gr_call_stores_early(call));
+		call->self->seat.stores = early;
 		gr_turn_call(call->self, gr_call_waits(call));
 	}
+	if (stands)
+		gr_halt_stand(call->self);
 	if (!gr_echo_ready(real, &real->result))
 		;
 	else if (queued == GR_QUEUE_ENDED)
@@ -109,6 +115,8 @@ void gr_call_record(struct gr_call *call)
 			gr_stash_take(call->self, real->nr, real->arg, &real->result);
 		gr_stash_show(call->self, real->nr, real->arg);
 	}
+	if (stands)
+		gr_halt_go(call->self);
 	if (gr_turn_on)
 		gr_turn_back(call->self);
 	call->self->seat.stores = false;

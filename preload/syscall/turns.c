@@ -14,8 +14,10 @@
 #include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/raw.h"
+#include "../digest/digest.h"
 #include "../log/together.h"
 #include "../log/turn.h"
+#include "../replay/halt.h"
 #include "descriptor.h"
 #include "dispatch.h"
 #include "fd/output.h"
@@ -236,6 +238,17 @@ static bool is_life(uint64_t word)
 			return true;
 	}
 	return false;
+}
+
+// In order `parallel`: a place to stand at for a digest.
+long gr_nested_standing(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
+{
+	if (!waits(a) || !gr_digest_on())
+		return gr_wait_once(self, nr, a, held, cancel);
+	gr_halt_stand(self);
+	long ret = by_kernel(self, a, (struct ends){held, cancel});
+	gr_halt_go(self);
+	return ret;
 }
 
 // The futex of a library function on behalf of an operation, or of the library's own. Others than private ones may be woken
