@@ -291,7 +291,7 @@ class Debuggee(Attached):
         """A thread in a loop is looked at by the engine, recording and replaying; a SIGTRAP for that is no stop."""
         if stop.ended or stop.signal != SIGNAL_TRAP or stop.reasons:
             return False
-        return self.upstream.signal_code(stop.tid) in _ENGINES_TRAPS
+        return self.upstream.signal_of(stop.tid)[1] in _ENGINES_TRAPS
 
     def _passing(self, stop: Stop) -> bytes:
         return b"vCont;" + resume_verb("c", None, [(stop.tid, stop.signal)])

@@ -7,6 +7,7 @@ Owns: the shape of T, S, W and X packets.
 from __future__ import annotations
 
 import re
+import signal
 from dataclasses import dataclass, field
 
 from gdbrr.rsp.request import ThreadId
@@ -53,6 +54,12 @@ class Stop:
 def from_kernel(number: int) -> int:
     """The kernel's signal NUMBER as GDB numbers it."""
     return _FROM_KERNEL.get(number, _OTHERS[16])
+
+
+def name_of(number: int) -> str:
+    """The signal that GDB calls NUMBER, as everybody calls it."""
+    kernel = min(to_kernel(frozenset([number])), default=0)
+    return signal.Signals(kernel).name if kernel in [*signal.Signals] else f"signal {kernel or number}"
 
 
 def to_kernel(numbers: frozenset[int]) -> frozenset[int]:

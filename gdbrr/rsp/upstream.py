@@ -311,10 +311,11 @@ class Upstream:
             if reply[:1] == b"l":
                 return out
 
-    def signal_code(self, tid: int) -> int:
-        """si_code of the signal that thread TID has stopped with."""
+    def signal_of(self, tid: int) -> tuple[int, int]:
+        """si_signo and si_code of what thread TID has stopped with."""
         self.select_thread(tid)
-        return int.from_bytes(self.transfer("siginfo", b"")[8:12], "little", signed=True)
+        info = self.transfer("siginfo", b"")
+        return int.from_bytes(info[:4], "little"), int.from_bytes(info[8:12], "little", signed=True)
 
     def sync_points(self, wanted: set[tuple[int, int, int]]) -> None:
         """Insert and remove breakpoints until they are the WANTED ones."""

@@ -14,7 +14,7 @@ from gdbrr.rsp.debuggee import SYSCALL, Debuggee, Event, Fence, Wait
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.landing import Landing, Say
 from gdbrr.rsp.reverse import PointTable
-from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop, from_kernel, to_kernel
+from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop, from_kernel, name_of, to_kernel
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Call, Leaf, Moment, Progress, Sent
 
@@ -90,14 +90,20 @@ class Events(Landing):
         return self._timeline().siginfo(self.sent.tick) if view is not None and view.index == self.sent.thread else b""
 
     def _but_recorded(self, signals: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-        """SIGNALS that GDB delivers, less the one that the recording delivers where it stands."""
-        sent = self.sent
-        if sent is None:
-            return [*signals]
-        number = from_kernel(sent.number)
-        if number not in [each for _, each in signals]:
+        """SIGNALS that GDB delivers, less those that are the recording's to deliver, or never were. What a thread has
+        brought on itself it gets again."""
+        sent = from_kernel(self.sent.number) if self.sent is not None else None
+        if sent is not None and sent not in [number for _, number in signals]:
             self.say("gdbrr: the signal is delivered all the same: so it was recorded\n")
-        return [(tid, each) for tid, each in signals if each != number]
+        others = [(tid, number) for tid, number in signals if number != sent]
+        own = [each for each in others if each[1] in (self._crash, self._brought(each[0]))]
+        for number in {number for _, number in others} - {number for _, number in own}:
+            self.say(f"gdbrr: {name_of(number)} is not delivered: it was not recorded here\n")
+        return own
+
+    def _brought(self, tid: int) -> int:
+        """The signal that the process of the replay itself has stopped thread TID with."""
+        return from_kernel(self.require().upstream.signal_of(tid)[0])
 
     # ------------------------------------------------------------ forwards
 

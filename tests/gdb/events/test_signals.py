@@ -109,6 +109,53 @@ def test_what_is_asked_changes_nothing(demo: Path) -> None:
     assert re.findall(r"received signal (\w+)", out) == ["SIGUSR1", "SIGUSR2", "SIGTERM", "SIGUSR2"], out
 
 
+def test_what_was_not_recorded_is_not_delivered(demo: Path) -> None:
+    """Be it over a breakpoint, for which GDB steps into the handler, at another one's stop, or one that ends a program."""
+    out = played(
+        demo,
+        *(
+            "rr-goto start",
+            "break main",
+            "continue",
+            "signal SIGUSR1",
+            "print handled",
+            "signal SIGTERM",
+            "print handled",
+        ),
+        *(
+            "rr-goto start",
+            "signal SIGKILL",
+            "continue",
+            "print handled",
+            "delete",
+            "rr-goto end",
+            "continue",
+            "rr-when",
+        ),
+    )
+    assert re.findall(r"gdbrr: (.*) is not delivered: it was not recorded here\n", out) == [
+        "SIGUSR1",
+        "SIGTERM",
+        "SIGKILL",
+    ]
+    assert out.count("the signal is delivered all the same: so it was recorded") == 1, out
+    # All the others came where they do: SIGKILL was for where the breakpoint is met.
+    assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["0", "11", "0"], out
+    assert re.findall(r"received signal (\w+)", out) == ["SIGUSR1", "SIGUSR2", "SIGUSR1"], out
+    assert "(100%)" in out and "terminated" not in out, out
+
+
+def test_a_fault_recurs_unless_it_is_passed_on(tmp_path: Path) -> None:
+    """As without a replay; another signal does not stand for it."""
+    demo, program = tmp_path / "x.demo", programs.build("signal_segv_longjmp")
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    way = ("continue", "rr-when", "signal 0", "rr-when", "signal SIGUSR1", "rr-when", "continue", "rr-when")
+    out = whole(program, f"rr-replay --start {demo}", *way)
+    ticks = [int(tick) for tick in re.findall(r"^tick (\d+)", out, re.MULTILINE)][1:]
+    assert ticks[0] == ticks[1] == ticks[2] < ticks[3] and out.count("received signal SIGSEGV") == 4, out
+    assert out.count("is not delivered: it was not recorded here") == 1, out
+
+
 def test_the_same_as_without_a_replay(demo: Path) -> None:
     """What GDB shows of the same commands, on the program itself and on its replay."""
     program = programs.build(SENT)
