@@ -72,6 +72,12 @@ def ask(question: str) -> bool | None:
     return answer == "y"
 
 
+def speaks(languages: str) -> bool:
+    """Whether GDB was started to speak one of them to a front end."""
+    with open("/proc/self/cmdline", encoding="utf-8", errors="replace") as file:
+        return bool(re.search(rf"\0--?i(?:nterpreter)?[=\0](?:{languages})", file.read()))
+
+
 def terminal() -> str:
     """The terminal on which a line may be shown that is gone again, or an empty string."""
     return os.ttyname(1) if at_terminal() and not compat.draws() else ""
@@ -81,9 +87,8 @@ def at_terminal() -> bool:
     """Whether who types is a person at GDB's own prompt, and no front end has a channel beside it."""
     if not (os.isatty(0) and os.isatty(1)):
         return False
-    with open("/proc/self/cmdline", encoding="utf-8", errors="replace") as file:
-        if re.search(r"\0--?i(?:nterpreter)?[=\0](?:mi|dap)", file.read()):
-            return False
+    if speaks("mi|dap"):
+        return False
     mine, names = os.ttyname(0), set()
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):

@@ -168,6 +168,16 @@ def before_prompts(call: Callable[[], None]) -> None:
     gdb.events.before_prompt.connect(call)
 
 
+def behind_exits(call: Callable[[], None]) -> None:
+    """Call when a program has ended, for front ends, which are shown no prompts; but not when GDB ends it to quit."""
+
+    def ended(event: Any) -> None:
+        gdb.post_event(call)
+
+    gdb.events.exited.connect(ended)
+    gdb.events.gdb_exiting.connect(lambda event: gdb.events.exited.disconnect(ended))
+
+
 def on_call(call: Callable[[], None]) -> None:
     """Call in front of each function of the program's that GDB is about to call."""
     before = gdb.InferiorCallPreEvent

@@ -42,6 +42,8 @@ class Session:
         settings.changed = self._changed
         compat.on_disconnect(self._disconnected)
         compat.before_prompts(self._tidy)
+        if asking.speaks("mi"):
+            compat.behind_exits(self._tidy)
         # A command of GDB's own may have failed in the server just as well; it ends with a stop.
         compat.on_stop(self.say_complaints)
         self._asking = asking.Asking(self)

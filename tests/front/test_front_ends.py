@@ -14,6 +14,7 @@ import pytest
 from harness import ROOT, programs
 from harness.run import gdbrr
 from harness.screen import Screen
+from harness.terminal import Terminal
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 
@@ -193,3 +194,24 @@ def test_a_search_is_no_hit_of_breakpoints(program: Path, demo: Path, tmp_path: 
     assert "already hit" not in said["info breakpoints"], said["info breakpoints"]
     assert re.findall(r"(\d)\s+breakpoint +keep ([yn])", said["info breakpoints"]) == [("1", "y"), ("2", "n")]
     assert "hw watchpoint" in said["info breakpoints"]
+
+
+@pytest.mark.parametrize(("scene", "end"), [("plain", "exited"), ("crash", "exited-signalled")])
+def test_the_way_is_back_from_an_end_that_a_front_end_led_to(program: Path, scene: str, end: str) -> None:
+    """By its own commands, with none of gdbrr's in between; and GDB quits as it is used to."""
+    setting = [word for line in SETTING for word in ("-iex", line)]
+    with Terminal("gdb", "-nx", "-q", "-i=mi", *setting, program, size=(40, 200), limit=60) as front:
+        front.type(f"-break-insert main\nrr-start {scene}\n")
+        front.wait_for("Breakpoint 1, ")
+        front.type("-break-delete 1\n-exec-continue\n")
+        if scene == "crash":
+            front.wait_for("signal-received")
+            front.type("-exec-continue\n")
+        front.wait_for(f'reason="{end}"')
+        front.wait_for("The way is back.")
+        front.type("-exec-step-instruction --reverse\n")
+        front.wait_for('reason="end-stepping-range"')
+        front.type("-exec-continue --reverse\n")
+        front.wait_for("No more reverse-execution history")
+        front.type("-gdb-exit\n")
+        assert front.wait() == 0 and b"Fatal" not in front.seen, front.seen

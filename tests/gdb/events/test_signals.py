@@ -110,7 +110,7 @@ def test_what_is_asked_changes_nothing(demo: Path) -> None:
 
 
 def test_what_was_not_recorded_is_not_delivered(demo: Path) -> None:
-    """Be it over a breakpoint, for which GDB steps into the handler, at another one's stop, or one that ends a program."""
+    """Be it over a breakpoint, for which GDB steps into the handler, at another one's stop, or what ends a program."""
     out = played(
         demo,
         *(
