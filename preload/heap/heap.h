@@ -20,9 +20,9 @@
 #define GR_HEAP_ROOM "raise the limits (`ulimit -v unlimited`, `ulimit -d unlimited`): each thread gets 32 GiB of addresses, and takes memory as it uses it"
 
 // ---------------------------------------------------------------- sizes of small blocks
-#define GR_SMALL_MAX 32768
-#define GR_CLASSES 40    // 16 .. 128 by 16, then four for each doubling; see gr_class_of
-#define GR_SPAN_PAGES 16 // small blocks are cut from spans of this many pages
+#define GR_SMALL_MAX 8192
+#define GR_CLASSES 32   // 16 .. 128 by 16, then four for each doubling; see gr_class_of
+#define GR_SPAN_PAGES 4 // small blocks are cut from spans of this many pages
 
 unsigned gr_class_of(size_t size);
 size_t gr_class_size(unsigned cls);
@@ -42,6 +42,7 @@ struct gr_page {
 };
 
 struct gr_block { struct gr_block *next; };
+struct gr_batch { struct gr_block *next; struct gr_batch *below; }; // its first block; `below` leads to another batch
 struct gr_free { struct gr_free *next, *prev; }; // in the first bytes of a free run
 
 #define GR_BINS 24 // free runs by the logarithm of their length in pages
@@ -92,7 +93,7 @@ enum gr_exchange_kind { GR_EXCHANGE_GET_BLOCKS, GR_EXCHANGE_PUT_BLOCKS, GR_EXCHA
 struct gr_exchange {
 	uint32_t kind;
 	uint32_t cls;
-	void *p;      // PUT: first block, or first run; GET: the block or run, NULL for none
+	void *p;      // PUT: first batch, or first run; GET: the batch or run, NULL for none
 	size_t count; // GET: pages
 };
 

@@ -10,10 +10,10 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-// Blocks that change hands with the pool at a time: about 16 KiB of them, no less than 2.
+// Blocks that change hands with the pool at a time: about 8 KiB of them, no less than 2.
 static uint32_t batch_of(unsigned cls)
 {
-	size_t n = 16384 / gr_class_size(cls);
+	size_t n = 8192 / gr_class_size(cls);
 	return n < 2 ? 2 : n;
 }
 
@@ -57,24 +57,33 @@ static void *take_small(struct gr_heap *heap, unsigned cls)
 	return refill(heap, cls);
 }
 
+static struct gr_block *last_of(struct gr_block *block, uint32_t n)
+{
+	while (--n)
+		block = block->next;
+	return block;
+}
+
+// Two at a time: who only frees keeps little then, and asks seldom.
 // INVARIANT(whole-before-exchange): lists are whole whenever the pool is asked, because signals are delivered behind an
 // operation and their handlers may come back here.
-static void put_batch(struct gr_heap *heap, unsigned cls)
+static void put_batches(struct gr_heap *heap, unsigned cls)
 {
 	uint32_t n = batch_of(cls);
-	struct gr_block *first = heap->free[cls], *last = first;
-	for (uint32_t i = 1; i < n; i++)
-		last = last->next;
-	struct gr_block *rest = last->next;
-	last->next = NULL;
-	heap->free[cls] = rest;
-	heap->count[cls] -= n;
-	struct gr_exchange exchange = {.kind = GR_EXCHANGE_PUT_BLOCKS, .cls = cls, .p = first};
+	struct gr_block *upper = heap->free[cls], *upper_last = last_of(upper, n);
+	struct gr_block *lower = upper_last->next, *lower_last = last_of(lower, n);
+	heap->free[cls] = lower_last->next;
+	heap->count[cls] -= 2 * n;
+	upper_last->next = lower_last->next = NULL;
+	((struct gr_batch *)upper)->below = (struct gr_batch *)lower;
+	((struct gr_batch *)lower)->below = NULL;
+	struct gr_exchange exchange = {.kind = GR_EXCHANGE_PUT_BLOCKS, .cls = cls, .p = upper};
 	gr_heap_exchange(&exchange);
-	if (exchange.p) { // nobody took it
-		last->next = heap->free[cls];
-		heap->free[cls] = first;
-		heap->count[cls] += n;
+	if (exchange.p) { // nobody took them
+		lower_last->next = heap->free[cls];
+		upper_last->next = lower;
+		heap->free[cls] = upper;
+		heap->count[cls] += 2 * n;
 	}
 }
 
@@ -85,7 +94,7 @@ static void give_small(struct gr_heap *heap, void *p, unsigned cls)
 	heap->free[cls] = block;
 	// Where the pool takes nothing the list just grows; asking again at every multiple keeps that cheap.
 	if (++heap->count[cls] % (2 * batch_of(cls)) == 0)
-		put_batch(heap, cls);
+		put_batches(heap, cls);
 }
 
 // ---------------------------------------------------------------- both

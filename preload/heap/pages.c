@@ -9,8 +9,8 @@
 
 #define TABLE_PAGES (GR_HEAP_REGION / GR_PAGE * sizeof(struct gr_page) / GR_PAGE)
 #define LOOKS 8             // at free runs that are long enough
-#define STEP_PAGES 256      // the untouched end is used this much at a time
-#define KEEP_PAGES 256      // free pages a heap keeps; beyond that it gives all of them to the pool ...
+#define STEP_PAGES 16       // the untouched end is used this much at a time
+#define KEEP_PAGES 32       // free pages a heap keeps; beyond that it gives all of them to the pool ...
 #define RETURN_PAGES 4096   // ... and runs of this length to the kernel
 
 struct gr_page *gr_page_of(const void *p)

@@ -8,10 +8,7 @@
 #include "../core/raw.h"
 #include "../core/thread.h"
 
-// A batch of blocks: the first block's second word leads to the next batch.
-struct batch { struct gr_block *next; struct batch *below; };
-
-static struct batch *batches[GR_CLASSES];
+static struct gr_batch *batches[GR_CLASSES];
 static struct gr_free runs[GR_BINS];
 static uint32_t lock;
 
@@ -52,7 +49,7 @@ void gr_pool_unlock(void)
 
 void gr_pool_exchange(struct gr_exchange *exchange)
 {
-	struct batch *batch;
+	struct gr_batch *batch;
 	switch ((enum gr_exchange_kind)exchange->kind) {
 	case GR_EXCHANGE_GET_BLOCKS:
 		batch = batches[exchange->cls];
@@ -61,9 +58,10 @@ void gr_pool_exchange(struct gr_exchange *exchange)
 		exchange->p = batch;
 		break;
 	case GR_EXCHANGE_PUT_BLOCKS:
-		batch = exchange->p;
+		for (batch = exchange->p; batch->below;)
+			batch = batch->below;
 		batch->below = batches[exchange->cls];
-		batches[exchange->cls] = batch;
+		batches[exchange->cls] = exchange->p;
 		exchange->p = NULL;
 		break;
 	case GR_EXCHANGE_GET_PAGES:

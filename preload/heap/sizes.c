@@ -4,7 +4,7 @@
 // Owns: the mapping between sizes and classes.
 #include "heap.h"
 
-// 16 .. 128 in steps of 16 are classes 0 .. 7; then 160, 192, 224, 256, 320 ... 32768.
+// 16 .. 128 in steps of 16 are classes 0 .. 7; then 160, 192, 224, 256, 320 ... 8192.
 unsigned gr_class_of(size_t size)
 {
 	if (size <= 128)
