@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "../abi.h"
+#include "../core/thread.h"
 
 #define GR_HEAP_ADDR 0x2a0000000000
 #define GR_HEAP_REGION 0x800000000 // 32 GiB of addresses for each heap
@@ -21,11 +22,24 @@
 
 // ---------------------------------------------------------------- sizes of small blocks
 #define GR_SMALL_MAX 8192
-#define GR_CLASSES 32   // 16 .. 128 by 16, then four for each doubling; see gr_class_of
+#define GR_CLASSES 32   // 16 .. 128 by 16, then four for each doubling: 160, 192, 224, 256, 320 ... 8192
 #define GR_SPAN_PAGES 4 // small blocks are cut from spans of this many pages
 
-unsigned gr_class_of(size_t size);
-size_t gr_class_size(unsigned cls);
+static inline unsigned gr_class_of(size_t size)
+{
+	if (size <= 128)
+		return size ? (unsigned)(size - 1) / 16 : 0;
+	unsigned log = 63 - __builtin_clzll(size - 1); // 7 for 129 .. 256
+	return 8 + (log - 7) * 4 + (((size - 1) >> (log - 2)) & 3);
+}
+
+static inline size_t gr_class_size(unsigned cls)
+{
+	if (cls < 8)
+		return (cls + 1) * 16;
+	unsigned log = 7 + (cls - 8) / 4;
+	return ((size_t)1 << log) + (((cls - 8) % 4) + 1) * ((size_t)1 << (log - 2));
+}
 
 // ---------------------------------------------------------------- pages
 // One descriptor for each page of a region. A free run's first and last page tell its length and its owner, so that an owner
@@ -47,9 +61,13 @@ struct gr_free { struct gr_free *next, *prev; }; // in the first bytes of a free
 
 #define GR_BINS 24 // free runs by the logarithm of their length in pages
 
+struct gr_shelf {
+	struct gr_block *free;
+	uint32_t count, most; // at so many the pool is offered some
+};
+
 struct gr_heap {
-	struct gr_block *free[GR_CLASSES];
-	uint32_t count[GR_CLASSES];
+	struct gr_shelf shelf[GR_CLASSES];
 	uint8_t *fresh[GR_CLASSES]; // the rest of a span that was never cut
 	uint8_t *fresh_end[GR_CLASSES];
 	struct gr_free bin[GR_BINS];
@@ -61,9 +79,23 @@ struct gr_heap {
 };
 
 // ---------------------------------------------------------------- heaps.c
-// The calling thread's heap; one that all threads without the engine share (locked) where it has none.
-struct gr_heap *gr_heap_enter(bool *ret_shared);
-void gr_heap_leave(bool shared);
+// The heap of all threads that have none, locked; NULL, and not locked, where there is no room for it.
+struct gr_heap *gr_heap_share(void);
+void gr_heap_unshare(void);
+
+// The calling thread's heap, or that.
+static inline struct gr_heap *gr_heap_enter(bool *ret_shared)
+{
+	struct gr_thread *self = gr_self;
+	*ret_shared = !self || !self->heap;
+	return __builtin_expect(*ret_shared, 0) ? gr_heap_share() : self->heap;
+}
+
+static inline void gr_heap_leave(bool shared)
+{
+	if (__builtin_expect(shared, 0))
+		gr_heap_unshare();
+}
 
 // A heap for a thread that begins: one that an ended thread left, or a new one. `number` as it was recorded, -1: choose.
 struct gr_heap *gr_heap_take(int number);
@@ -73,7 +105,13 @@ void gr_heap_give(struct gr_heap *heap);
 void gr_heap_ranges(uint64_t from, uint64_t to, void (*each)(void *arg, uint64_t from, uint64_t to), void *arg);
 
 // ---------------------------------------------------------------- pages.c
-struct gr_page *gr_page_of(const void *p);
+static inline struct gr_page *gr_page_of(const void *p)
+{
+	uint64_t addr = (uint64_t)p;
+	struct gr_page *table = (struct gr_page *)(addr & ~(uint64_t)(GR_HEAP_REGION - 1));
+	return table + (addr & (GR_HEAP_REGION - 1)) / GR_PAGE;
+}
+
 // A run of pages; *ret_zero if they were never used. NULL when the region is used up.
 void *gr_pages_take(struct gr_heap *heap, size_t pages, size_t align_pages, bool *ret_zero);
 void gr_pages_give(struct gr_heap *heap, void *p, size_t pages);

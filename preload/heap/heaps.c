@@ -35,26 +35,20 @@ static struct gr_heap *make(unsigned number)
 	return heap;
 }
 
-struct gr_heap *gr_heap_enter(bool *ret_shared)
+struct gr_heap *gr_heap_share(void)
 {
 	static struct gr_heap *shared;
-	struct gr_thread *self = gr_self;
-	*ret_shared = false;
-	if (__builtin_expect(self && self->heap, 1))
-		return self->heap;
 	gr_latch(&shared_lock);
 	if (!shared)
 		shared = make(SHARED);
-	*ret_shared = true;
 	if (!shared)
 		gr_unlatch(&shared_lock);
 	return shared;
 }
 
-void gr_heap_leave(bool shared)
+void gr_heap_unshare(void)
 {
-	if (__builtin_expect(shared, 0))
-		gr_unlatch(&shared_lock);
+	gr_unlatch(&shared_lock);
 }
 
 // INVARIANT(heap-after-exit): a heap is listed behind the last operation of the thread that left it and taken in front of

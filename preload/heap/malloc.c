@@ -18,14 +18,13 @@ static uint32_t batch_of(unsigned cls)
 }
 
 // ---------------------------------------------------------------- small blocks
-static void *refill(struct gr_heap *heap, unsigned cls)
+static __attribute__((noinline)) void *refill(struct gr_heap *heap, unsigned cls)
 {
 	struct gr_exchange exchange = {.kind = GR_EXCHANGE_GET_BLOCKS, .cls = cls};
 	gr_heap_exchange(&exchange);
 	struct gr_block *block = exchange.p;
 	if (block) {
-		heap->free[cls] = block->next;
-		heap->count[cls] = batch_of(cls) - 1;
+		heap->shelf[cls] = (struct gr_shelf){block->next, batch_of(cls) - 1, 2 * batch_of(cls)};
 		return block;
 	}
 	bool zero;
@@ -41,12 +40,12 @@ static void *refill(struct gr_heap *heap, unsigned cls)
 	return span;
 }
 
-static void *take_small(struct gr_heap *heap, unsigned cls)
+static inline void *take_small(struct gr_heap *heap, unsigned cls)
 {
-	struct gr_block *block = heap->free[cls];
-	if (block) {
-		heap->free[cls] = block->next;
-		heap->count[cls]--;
+	struct gr_block *block = heap->shelf[cls].free;
+	if (__builtin_expect(block != NULL, 1)) {
+		heap->shelf[cls].free = block->next;
+		heap->shelf[cls].count--;
 		return block;
 	}
 	uint8_t *fresh = heap->fresh[cls];
@@ -64,41 +63,48 @@ static struct gr_block *last_of(struct gr_block *block, uint32_t n)
 	return block;
 }
 
-// Two at a time: who only frees keeps little then, and asks seldom.
+// Two at a time: who only frees keeps little then, and asks seldom. Where the pool takes nothing the list just grows; asking again
+// only when there are as many more keeps that cheap.
 // INVARIANT(whole-before-exchange): lists are whole whenever the pool is asked, because signals are delivered behind an
 // operation and their handlers may come back here.
-static void put_batches(struct gr_heap *heap, unsigned cls)
+static __attribute__((noinline)) void put_batches(struct gr_heap *heap, unsigned cls)
 {
 	uint32_t n = batch_of(cls);
-	struct gr_block *upper = heap->free[cls], *upper_last = last_of(upper, n);
+	struct gr_shelf *shelf = &heap->shelf[cls];
+	if (!shelf->most) { // nothing was taken yet
+		shelf->most = 2 * n;
+		return;
+	}
+	struct gr_block *upper = shelf->free, *upper_last = last_of(upper, n);
 	struct gr_block *lower = upper_last->next, *lower_last = last_of(lower, n);
-	heap->free[cls] = lower_last->next;
-	heap->count[cls] -= 2 * n;
+	shelf->free = lower_last->next;
+	shelf->count -= 2 * n;
 	upper_last->next = lower_last->next = NULL;
 	((struct gr_batch *)upper)->below = (struct gr_batch *)lower;
 	((struct gr_batch *)lower)->below = NULL;
 	struct gr_exchange exchange = {.kind = GR_EXCHANGE_PUT_BLOCKS, .cls = cls, .p = upper};
 	gr_heap_exchange(&exchange);
 	if (exchange.p) { // nobody took them
-		lower_last->next = heap->free[cls];
+		lower_last->next = shelf->free;
 		upper_last->next = lower;
-		heap->free[cls] = upper;
-		heap->count[cls] += 2 * n;
+		shelf->free = upper;
+		shelf->count += 2 * n;
+		shelf->most = shelf->count + 2 * n;
 	}
 }
 
-static void give_small(struct gr_heap *heap, void *p, unsigned cls)
+static inline void give_small(struct gr_heap *heap, void *p, unsigned cls)
 {
 	struct gr_block *block = p;
-	block->next = heap->free[cls];
-	heap->free[cls] = block;
-	// Where the pool takes nothing the list just grows; asking again at every multiple keeps that cheap.
-	if (++heap->count[cls] % (2 * batch_of(cls)) == 0)
+	struct gr_shelf *shelf = &heap->shelf[cls];
+	block->next = shelf->free;
+	shelf->free = block;
+	if (__builtin_expect(++shelf->count >= shelf->most, 0))
 		put_batches(heap, cls);
 }
 
 // ---------------------------------------------------------------- both
-static void *take(size_t size, size_t align, bool *ret_zero)
+static inline __attribute__((always_inline)) void *take(size_t size, size_t align, bool *ret_zero)
 {
 	bool shared;
 	void *p;
@@ -146,14 +152,9 @@ EXPORT void *malloc(size_t size)
 	return take(size, 16, &zero);
 }
 
-EXPORT void free(void *p)
+static __attribute__((noinline)) void give(void *p, const struct gr_page *page)
 {
 	bool shared;
-	if (!p)
-		return;
-	if (!is_ours(p))
-		abort(); // no block of ours: the C library would end the program here too
-	struct gr_page *page = gr_page_of(p);
 	struct gr_heap *heap = gr_heap_enter(&shared);
 	if (page->kind == GR_PAGE_SMALL)
 		give_small(heap, p, page->cls);
@@ -162,6 +163,20 @@ EXPORT void free(void *p)
 	else
 		abort();
 	gr_heap_leave(shared);
+}
+
+EXPORT void free(void *p)
+{
+	const struct gr_thread *self = gr_self;
+	if (!p)
+		return;
+	if (!is_ours(p))
+		abort(); // no block of ours: the C library would end the program here too
+	const struct gr_page *page = gr_page_of(p);
+	if (__builtin_expect(page->kind == GR_PAGE_SMALL && self && self->heap, 1))
+		give_small(self->heap, p, page->cls);
+	else
+		give(p, page);
 }
 
 EXPORT void *calloc(size_t count, size_t size)

@@ -13,13 +13,6 @@
 #define KEEP_PAGES 32       // free pages a heap keeps; beyond that it gives all of them to the pool ...
 #define RETURN_PAGES 4096   // ... and runs of this length to the kernel
 
-struct gr_page *gr_page_of(const void *p)
-{
-	uint64_t addr = (uint64_t)p;
-	struct gr_page *table = (struct gr_page *)(addr & ~(uint64_t)(GR_HEAP_REGION - 1));
-	return table + (addr & (GR_HEAP_REGION - 1)) / GR_PAGE;
-}
-
 static unsigned bin_of(size_t pages)
 {
 	unsigned log = 63 - __builtin_clzll(pages);

@@ -30,7 +30,7 @@ _LOAD = 1
 _NAMED = (1, 2)
 """Kinds of symbols: variable, function."""
 _SMALL, _LARGE = 1, 2  # enum gr_page_kind of preload/heap/heap.h
-_SPAN_PAGES = 16
+_SPAN_PAGES = 4
 _MOST_BACK = 1 << 16
 _MOST_TABLE = 64 << 20
 _HEAPS, _REGION = 1280, 0x800000000
@@ -140,7 +140,7 @@ def _of_heap(pid: int, address: int, wide: int = 1) -> str:
 
 
 def _class_size(cls: int) -> int:
-    """gr_class_size of preload/heap/sizes.c."""
+    """gr_class_size of preload/heap/heap.h."""
     if cls < 8:
         return (cls + 1) * 16
     log = 7 + (cls - 8) // 4
