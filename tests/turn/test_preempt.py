@@ -26,7 +26,9 @@ SPINS = ("spin", "pause", "call", "exchange", "backoff", "store")
 """A cycle that changes nothing: proved, at whatever pass."""
 LOOPS = ("memory", "register", "vector", "growing", "work", "nested", "repeat")
 """Each pass is another one: the numbers that are printed tell them apart."""
-SPIN, LOOP = 0, 1
+PAUSING = {"growing"}
+"""Those that execute `pause`."""
+SPIN, LOOP, WAIT = 0, 1, 2
 GIVES = 3  # GR_CANCEL_GIVES of preload/replay/cancel.h
 LIMIT = 300.0
 """A second of computing is many where the machine is busy."""
@@ -35,9 +37,11 @@ RUNS = int(os.environ.get("GDBRR_PREEMPT_RUNS", "1"))
 pytestmark = [pytest.mark.limit(600 * RUNS), pytest.mark.needs("perf_breakpoints")]
 
 
-def record(demo: Path, order: str, *words: str, options: tuple[str, ...] = (), status: int = 0) -> Result:
+def record(
+    demo: Path, order: str, *words: str, options: tuple[str, ...] = (), status: int = 0, name: str = "preempt"
+) -> Result:
     seed = ("--seed", "7")
-    program = programs.build("preempt")
+    program = programs.build(name)
     words = ("--order", order, *seed, *options, "-o", str(demo), "--", str(program), *words)
     return gdbrr("record", *words, limit=LIMIT).expect(status)
 
@@ -80,7 +84,7 @@ def test_a_loop_of_tests_for_cancellation_gives_way_at_one(order: str, tmp_path:
 
 def loop(how: str, order: str, demo: Path) -> None:
     first = record(demo, order, how)
-    assert set(stops(demo)) == {LOOP} or (order == "pct" and not stops(demo))
+    assert set(stops(demo)) == {WAIT if how in PAUSING else LOOP} or (order == "pct" and not stops(demo))
     assert replay(demo).expect(0).out == first.out
 
 
@@ -95,6 +99,18 @@ def test_a_loop_is_left_at_the_same_pass(how: str, tmp_path: Path) -> None:
 def test_a_loop_in_the_other_orders(how: str, order: str, tmp_path: Path) -> None:
     for number in range(RUNS):
         loop(how, order, tmp_path / f"{number}.demo")
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_a_loop_that_pauses_gives_way_at_once(order: str, tmp_path: Path) -> None:
+    """Each of some ten times. A loop of the other kind has a second for itself before it has to."""
+    for number in range(RUNS):
+        demo = tmp_path / f"{number}.demo"
+        first = record(demo, order, name="turn_waits")
+        assert set(stops(demo)) == {WAIT}
+        assert len(stops(demo)) >= 6
+        for _ in range(2):
+            assert replay(demo).expect(0).out == first.out
 
 
 @pytest.mark.parametrize("how", ["spin", "call", "memory"])
@@ -163,7 +179,7 @@ def other_vectors(ops: list[Op]) -> list[Op]:
 
 @pytest.mark.parametrize(
     ("how", "change"),
-    [(how, change) for how in ("spin", "memory") for change in (other_memory, other_vectors)]
+    [(how, change) for how in ("spin", "memory", "growing") for change in (other_memory, other_vectors)]
     + [("spin", stops_dropped)],
 )
 def test_control_without_its_stop_a_replay_is_desynchronised(

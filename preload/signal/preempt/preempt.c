@@ -65,6 +65,16 @@ static void begin_place(struct gr_thread *self, struct gr_context *at)
 	gr_loop_look(self, at, &state);
 }
 
+// Others need not wait until they have done so for long.
+static void wait_no_longer(struct gr_thread *self, struct gr_context *at)
+{
+	self->proved_ops = self->pub.ops + 1;
+	self->pauses = true;
+	__atomic_store_n(&self->seat.asked, GR_ASK_PLACE, __ATOMIC_RELAXED);
+	begin_place(self, at);
+	gr_tick_look(self);
+}
+
 static void go_on(struct gr_thread *self, struct gr_context *at, enum gr_spin spin, const struct gr_state *state)
 {
 	if (spin == GR_SPIN_ON) {
@@ -73,8 +83,11 @@ static void go_on(struct gr_thread *self, struct gr_context *at, enum gr_spin sp
 	}
 	end(at);
 	self->counts = spin == GR_SPIN_COUNTER;
+	self->pauses = false;
 	if (spin == GR_SPIN_PROVED)
 		give_way(self, at, state, GR_PREEMPT_SPIN);
+	else if (spin == GR_SPIN_PAUSES)
+		wait_no_longer(self, at);
 	else
 		begin_place(self, at);
 }
@@ -104,7 +117,7 @@ static void find_place(struct gr_thread *self, struct gr_context *at)
 	}
 	state.most = gr_loop_time();
 	state.least = gr_loop_computed(self);
-	give_way(self, at, &state, GR_PREEMPT_LOOP);
+	give_way(self, at, &state, self->pauses ? GR_PREEMPT_WAIT : GR_PREEMPT_LOOP);
 }
 
 static void be_asked(struct gr_thread *self, struct gr_context *at, enum gr_ask ask)
@@ -113,7 +126,9 @@ static void be_asked(struct gr_thread *self, struct gr_context *at, enum gr_ask 
 		gr_tick_look(self); // it comes to an operation, or back
 		return;
 	}
-	if (ask == GR_ASK_PROOF || self->proved_ops != self->pub.ops + 1)
+	if (ask == GR_ASK_PROOF && gr_spin_pauses(at))
+		wait_no_longer(self, at);
+	else if (ask == GR_ASK_PROOF || self->proved_ops != self->pub.ops + 1)
 		prove(self, at);
 	else
 		find_place(self, at);

@@ -11,6 +11,7 @@
 enum gr_preempt {
 	GR_PREEMPT_SPIN, // in a cycle that changes nothing: the first pass in this state is as good as any other
 	GR_PREEMPT_LOOP, // in a computation: there is one pass in this state
+	GR_PREEMPT_WAIT, // the same, at once: it executes `pause`
 };
 
 // Recording, from the engine's timer: is it to give way, and can it here?
@@ -41,13 +42,16 @@ const void *gr_canceled_next(struct gr_thread *self);
 void gr_canceled_again(struct gr_thread *self, struct gr_context *at);
 
 // ---------------------------------------------------------------- spin.c
-enum gr_spin { GR_SPIN_ON, GR_SPIN_PROVED, GR_SPIN_NONE, GR_SPIN_COUNTER };
+enum gr_spin { GR_SPIN_ON, GR_SPIN_PROVED, GR_SPIN_NONE, GR_SPIN_PAUSES, GR_SPIN_COUNTER };
 
 // Single steps of a thread: when it comes back to a state it was in, and has changed nothing on the way, it would do so for ever.
 // The first call begins; then once behind each instruction. PROVED: `ret` is the state, by which words count that
-// the cycle reads or writes. COUNTER: it is not proved and reads the time stamp counter.
+// the cycle reads or writes. COUNTER: it is not proved and reads the time stamp counter. PAUSES: it is not proved and executes `pause`.
 enum gr_spin gr_spin_begin(struct gr_thread *self, const struct gr_context *at);
 enum gr_spin gr_spin_step(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret);
+
+// Is it at a `pause` for which that was found before?
+bool gr_spin_pauses(const struct gr_context *at);
 
 // ---------------------------------------------------------------- touch.c
 #define GR_TOUCHES 2

@@ -16,13 +16,18 @@
 #define WORDS 512
 #define PAGE 4096ULL
 #define EFLAGS_OF_DEBUGGING 0x10100ULL // RF and TF
+#define PLACES 16 // of a `pause` in loops that cannot be proved; then the oldest is forgotten
 
 static struct {
 	uint32_t steps, moves; // the step at which the state moves on
 	uint64_t greg[GR_STATE_REGISTERS], vectors;
+	uint64_t pause; // the newest that was executed; 0: none
 	uint32_t count;
 	struct { uint64_t addr, value; } word[WORDS];
 } spin;
+
+static uint64_t places[PLACES];
+static uint32_t found;
 
 static void move_on(const struct gr_context *at)
 {
@@ -95,11 +100,46 @@ static bool describe(struct gr_state *ret)
 	return true;
 }
 
+// ---------------------------------------------------------------- `pause`
+static bool is_pause(uint64_t rip)
+{
+	uint8_t code[2];
+	return gr_peek(code, rip, sizeof code) == sizeof code && code[0] == 0xf3 && code[1] == 0x90;
+}
+
+// What is not proved, but executes `pause`, says itself that it waits, which nobody does who has something to compute.
+static enum gr_spin none(void)
+{
+	if (!spin.pause)
+		return GR_SPIN_NONE;
+	places[found++ % PLACES] = spin.pause;
+	return GR_SPIN_PAUSES;
+}
+
+bool gr_spin_pauses(const struct gr_context *at)
+{
+	uint64_t rip = at->greg[REG_RIP];
+	for (unsigned i = 0; i < PLACES; i++)
+		if (rip == places[i] || rip == places[i] + 2) // nearly all of the loop's time
+			return true;
+	return false;
+}
+
+// ---------------------------------------------------------------- steps
+static enum gr_spin step(struct gr_thread *self, const struct gr_context *at)
+{
+	if (is_pause(at->greg[REG_RIP]))
+		spin.pause = at->greg[REG_RIP];
+	enum gr_spin found_out = touch(self, at);
+	return found_out == GR_SPIN_NONE ? none() : found_out;
+}
+
 enum gr_spin gr_spin_begin(struct gr_thread *self, const struct gr_context *at)
 {
 	spin.steps = 0;
+	spin.pause = 0;
 	move_on(at);
-	return touch(self, at);
+	return step(self, at);
 }
 
 enum gr_spin gr_spin_step(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
@@ -107,13 +147,13 @@ enum gr_spin gr_spin_step(struct gr_thread *self, const struct gr_context *at, s
 	spin.steps++;
 	if (is_back(at)) {
 		if (!describe(ret))
-			return GR_SPIN_NONE;
+			return none();
 		gr_state_take(self, at, ret);
 		return GR_SPIN_PROVED;
 	}
 	if (spin.steps == STEPS)
-		return GR_SPIN_NONE;
+		return none();
 	if (spin.steps == spin.moves)
 		move_on(at);
-	return touch(self, at);
+	return step(self, at);
 }
