@@ -16,7 +16,8 @@ from gdbrr.abi import lib
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC
 from gdbrr.launch import engine
-from harness import needs, programs
+from gdbrr.timeline.state import places
+from harness import ROOT, needs, programs
 from harness.run import gdbrr, run
 from replay.alter import alter
 from replay.test_spine import record, recorded, replay
@@ -98,6 +99,15 @@ def test_an_allocator_that_the_program_brings_along(order: str, tmp_path: Path) 
     first = gdbrr("record", "--order", order, "-o", demo, "--", program).expect(0)
     for _ in range(2):
         assert gdbrr("replay", demo).expect(0).out == first.out
+
+
+def test_what_names_blocks_cuts_spans_as_the_heap_does() -> None:
+    header = (ROOT / "preload" / "heap" / "heap.h").read_text()
+    found = dict(re.findall(r"#define (GR_\w+) (0x[0-9a-f]+|\d+)", header))
+    assert int(found["GR_SPAN_PAGES"]) == places._SPAN_PAGES
+    assert int(found["GR_HEAPS"]) == places._HEAPS
+    assert int(found["GR_HEAP_REGION"], 16) == places._REGION
+    assert places._class_size(int(found["GR_CLASSES"]) - 1) == int(found["GR_SMALL_MAX"])
 
 
 FORKING = """
