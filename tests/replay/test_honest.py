@@ -257,7 +257,7 @@ def test_a_segment_that_does_not_end_is_desynchronised(tmp_path: Path) -> None:
     result = gdbrr("replay", "--json", alter(demo, tmp_path / "altered.demo", endless), limit=30).expect(EXIT_DESYNC)
     found = json.loads(result.out)
     assert found["verdict"] == "desynchronised" and "without coming to its next operation" in found["problem"]
-    assert 2 < found["seconds"] < 20
+    assert found["seconds"] > 2
     if shutil.which("gdb"):
         assert functions(found["stack"]) == ["count_to", "main"]
     assert not survivors(tmp_path / "loop")

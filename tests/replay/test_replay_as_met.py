@@ -201,7 +201,9 @@ def test_progress_stays_out_of_files(endless: Path) -> None:
         [*GDBRR, "replay", "--quiet", endless], cwd=ROOT, stderr=subprocess.PIPE, start_new_session=True
     )
     try:
-        time.sleep(2.5)
+        while not program_of(process.pid):
+            time.sleep(0.01)
+        time.sleep(2.5)  # on a terminal it would be shown by then
         process.send_signal(signal.SIGINT)
         assert process.communicate(timeout=30)[1] == b""
         assert process.returncode == 130
@@ -212,7 +214,9 @@ def test_progress_stays_out_of_files(endless: Path) -> None:
 def test_progress_stays_out_of_the_programs_output(endless: Path) -> None:
     """On a terminal that shows both, the bytes are the program's alone."""
     with Terminal(*GDBRR, "replay", endless) as terminal:
-        time.sleep(2.5)
+        while not program_of(terminal.pid):
+            time.sleep(0.01)
+        time.sleep(2.5)  # on a terminal of its own it would be shown by then
         terminal.type("\x03")
         assert terminal.wait() == 130
         assert terminal.seen in (b"", b"^C")

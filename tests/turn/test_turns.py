@@ -59,7 +59,9 @@ def events(demo: Path) -> list[tuple[object, ...]]:
 
 # ---------------------------------------------------------------- races
 def test_the_program_differs_from_run_to_run() -> None:
-    assert len({run(programs.build("turn_race")).expect(0).out for _ in range(6)}) > 1
+    program = programs.build("turn_race")
+    first = run(program).expect(0).out
+    assert any(run(program).expect(0).out != first for _ in range(100))
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -134,16 +136,18 @@ def test_races_between_operations_that_are_only_counted(tmp_path: Path) -> None:
 
 
 def test_control_recorded_in_parallel_they_do_not(tmp_path: Path) -> None:
-    different = 0
-    for number in range(RECORDINGS):
+    """On one core most recordings replay by chance: the threads come one after the other, but for some slices."""
+    for number in range(5 * RECORDINGS):
         demo = tmp_path / f"{number}.demo"
         first = record("turn_race", demo, "parallel").expect(0)
         result = gdbrr("replay", demo)
         assert result.status in (0, EXIT_DESYNC)
         assert result.status or result.out == first.out
         assert not result.status or "record with --order serial" in result.err
-        different += result.status == EXIT_DESYNC or result.out != first.out
-    assert different > 0
+        if result.status or result.out != first.out:
+            return
+        demo.unlink()
+    pytest.fail("every replay printed what the recording did")
 
 
 def test_a_replay_that_waits_for_nobody_is_reported_and_ends(tmp_path: Path) -> None:
