@@ -141,6 +141,8 @@ class Segments:
                 return before
             trace = self.trace(moment.tick, progress)
         place = trace.place(moment)
+        if place is None and moment.pc not in trace.pcs:
+            place = len(trace.pcs)  # the engine's, which it has called behind its last instruction
         if place is None:
             raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
         if place == 0 and moment.tick == self._order.ticks:
