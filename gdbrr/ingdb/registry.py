@@ -157,7 +157,7 @@ class Command:
             found = next((each for each in self.options if each.flag == flag), None)
             if found is None:
                 rest = any(isinstance(each, Arg) and each.rest for each in self.args)
-                raise self._error(f"there is no option {flag}" + (", or put -- in front of it" if rest else ""))
+                raise self._error(f"there is no option {flag}" + ("; what is none goes behind --" if rest else ""))
             if not found.name:
                 values[found.dest] = True
                 continue

@@ -156,7 +156,7 @@ def test_parse(line: str, expected: dict[str, Any]) -> None:
         ("rr-back x", "COUNT must be a whole number of at least 1, not 'x'. Try: help rr-back"),
         ("rr-back 0", "COUNT must be a whole number of at least 1, not '0'. Try: help rr-back"),
         ("rr-back -q 1", "there is no option -q. Try: help rr-back"),
-        ("rr-start -c 1", "there is no option -c, or put -- in front of it. Try: help rr-start"),
+        ("rr-start -c 1", "there is no option -c; what is none goes behind --. Try: help rr-start"),
         ("rr-back -w", "-w needs EXPR. Try: help rr-back"),
         ("rr-back 1 2", "'2' is too much. Try: help rr-back"),
         ("rr-replay", "DEMO is missing. Try: help rr-replay"),
