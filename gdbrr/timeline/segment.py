@@ -141,14 +141,20 @@ class Segments:
                 return before
             trace = self.trace(moment.tick, progress)
         place = trace.place(moment)
-        if place is None and moment.pc not in trace.pcs:
-            place = len(trace.pcs)  # the engine's, which it has called behind its last instruction
         if place is None:
-            raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
+            return self._entered_from(moment, progress)
         if place == 0 and moment.tick == self._order.ticks:
             last = self._order.last_of(self._order.final_thread)
             return None if last is None else Moment(last)
         return trace.moment(place - 1)
+
+    def _entered_from(self, moment: Moment, progress: Progress | None) -> Moment:
+        """The one before a moment that no trace has: a function of the engine that is there in place of a library's is
+        entered by the program, but not stepped through."""
+        before = self._steps.before(moment, progress)
+        if before is None:
+            raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
+        return before
 
     def _affordable(self, tick: int, progress: Progress | None) -> Trace | None:
         return self.short_trace(tick, None if self._spent.get(tick, 0.0) > _OFTEN else _FIRST, progress)
@@ -203,7 +209,10 @@ class Segments:
             found = {}
             for place, pc in enumerate(trace.pcs):
                 counts[pc] = counts.get(pc, 0) + 1
-                found[Moment(tick, pc, counts[pc])] = place
+                found[Moment(tick, pc, counts[pc])] = 2 * place
+            for moment in moments:
+                if moment not in found:
+                    found[moment] = found.get(self._entered_from(moment, progress), -2) + 1
         else:
             found = self._executions(tick, sorted({moment.pc or 0 for moment in moments}), progress)
         for moment in moments:

@@ -251,6 +251,28 @@ def test_back_from_where_a_library_operation_begins(tmp_path: Path) -> None:
         assert called[1].startswith("past_values.c:") and "pthread_mutex_lock(&lock);" in out.rpartition("#0")[2], out
 
 
+TO_THE_ENGINE = (
+    "python while 'libgdbrr' not in gdb.execute('info symbol $pc', to_string=True): gdb.execute('reverse-continue')"
+)
+
+
+@pytest.mark.parametrize(("name", "function"), [("two_threads", "pthread_mutex_lock"), ("past_crash", "malloc")])
+def test_back_from_a_function_in_whose_place_the_engine_has_its_own(name: str, function: str, tmp_path: Path) -> None:
+    """Its start is a place of the program's: the way back leads to the call, through the linkage table or past it."""
+    program, demo = programs.build(name), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program)
+    out = whole(
+        program,
+        *(f"rr-replay {demo}", f"break -qualified {function}", "reverse-continue", TO_THE_ENGINE, "rr-mark there"),
+        *("echo FINISH\\n", "reverse-finish", "x/i $pc", "rr-when", "echo STEP\\n", "rr-goto there"),
+        *("reverse-stepi", "x/i $pc", "rr-goto there", "finish", "rr-when"),
+    )
+    assert "does not exist" not in out, out
+    finished, stepped = out.partition("FINISH")[2].split("STEP")
+    assert re.search(rf"^=> 0x\w+ <\w+\+\d+>:\tcall .*{function}@plt", finished, re.MULTILINE), out
+    assert re.search(r"^=> 0x\w+ <[^>]*>:\t(bnd )?(jmp|call) ", stepped, re.MULTILINE), out
+
+
 def test_a_stop_in_a_loop_that_repeats_its_registers(tmp_path: Path) -> None:
     """Five hundred calls with equal registers: which of them it is tells memory, in a replay and while recording."""
     program, demo = programs.build("moments", ["-no-pie"]), tmp_path / "x.demo"

@@ -99,3 +99,29 @@ def test_what_an_instruction_leads_to() -> None:
     assert [holds(cc, 1 << 7) for cc in (8, 9, 12, 13, 14, 15)] == [True, False, True, False, True, False]
     insn = decoded(bytes.fromhex("e8fbffffff"))
     assert insn is not None and (insn.length, insn.kind, insn.rel) == (5, lib.GR_INSN_CALL, -5)
+
+
+@pytest.mark.parametrize("points", BOTH_WAYS)
+def test_the_engine_is_entered_in_its_place_among_others(points: str, tmp_path: Path) -> None:
+    """Its function that stands for one of the library's is a place of the program's, which no trace has: the steps back
+    from it are those to its call, and among more points than there are debug registers it stands behind them."""
+    program, path = programs.build("two_threads"), tmp_path / "x.demo"
+    gdbrr("record", "--set", f"points={points}", "-o", path, "--", program).expect(7)
+    with open_demo(path) as timeline:
+        leaf = timeline.seek(timeline.end)
+        maps = Path(f"/proc/{leaf.pid}/maps").read_text().splitlines()
+        leaf.drop()
+        start, library = next(
+            (int(line.split("-")[0], 16), line.split()[-1]) for line in maps if "/libgdbrr.so" in line
+        )
+        rows = (line.split() for line in run("nm", "-D", library).expect(0).out.splitlines())
+        entry = start + next(int(row[0], 16) for row in rows if row[-1] == "pthread_mutex_unlock")
+        hit = timeline.last_hit([Point(PointKind.EXEC, entry)])
+        assert hit is not None
+        steps = [hit.moment]
+        while len(steps) < 7 and (before := timeline.previous(steps[0])) is not None:
+            steps.insert(0, before)
+        assert len(steps) == 7 and {moment.tick for moment in steps} == {hit.moment.tick}
+        each = [Point(PointKind.EXEC, moment.pc or 0) for moment in steps]
+        found = timeline.all_hits(each, after=steps[0], before=Moment(hit.moment.tick + 1))
+        assert [one.moment for one in found if one.moment in steps] == steps
