@@ -91,8 +91,10 @@ static bool begin(struct gr_thread *self, uint32_t *word, const struct words *w)
 	if (gr_mode == GR_MODE_REPLAY)
 		return claim_again(self, word, w);
 	bool ours = claim(self, word, w);
-	if (gr_mode == GR_MODE_RECORD)
-		gr_op_log(self, GR_OP_ONCE, name_of(word), ours), gr_digest_pass(self);
+	if (gr_mode == GR_MODE_RECORD) {
+		gr_op_log(self, GR_OP_ONCE, name_of(word), ours);
+		gr_digest_pass(self);
+	}
 	return ours;
 }
 
