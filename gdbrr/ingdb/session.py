@@ -260,10 +260,11 @@ class Session:
         """
         self.reopen()
         self._unseen = quiet
+        if terminal := asking.terminal():
+            target |= {"terminal": terminal, "since": self.began}
         if quiet:
             with moving.silence() as address:
-                how = {"address": address, "terminal": asking.terminal(), "since": self.began}
-                self.require().request("arm", quiet=how, **target)
+                self.require().request("arm", silence=address, **target)
                 return self._resume(moving.resume_quietly) != "SIGINT"
         self.require().request("arm", **target)
         return self._resume(moving.resume) != "SIGINT"

@@ -18,7 +18,7 @@ from gdbrr.rsp import bug
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.process import history
-from gdbrr.rsp.reverse import Target, parse_quiet, parse_target, resolve
+from gdbrr.rsp.reverse import Target, parse_target, resolve
 from gdbrr.timeline.model import Epoch, Interrupted, Moment
 
 ANSWER_SECONDS = 4.0
@@ -137,7 +137,13 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         target = Target(moment=navigator.session.marks.find(str(body["mark"])))
     else:
         target = parse_target(body)
-    target = dataclasses.replace(target, quiet=parse_quiet(body), stay=bool(body.get("stay")))
+    target = dataclasses.replace(
+        target,
+        silence=int(body.get("silence", 0)),
+        terminal=str(body.get("terminal", "")),
+        since=float(body.get("since", 0.0)),
+        stay=bool(body.get("stay")),
+    )
     if target.live and navigator.live is None:
         raise GdbrrError("nothing is being recorded", hint="try: rr-start")
     if navigator.timeline is not None and not (target.points or target.live or target.here):

@@ -1,6 +1,6 @@
 """The connection to GDB: a Unix socket or standard input and output.
 
-Runs in: the server. May call: gdbrr.rsp.packet, gdbrr.rsp.reverse.
+Runs in: the server. May call: gdbrr.rsp.packet.
 Owns: the bytes to and from GDB, acknowledgements, what came in while GDB was waiting for a stop; the line that
 tells how far a command is.
 """
@@ -16,7 +16,6 @@ from collections.abc import Callable, Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
-from gdbrr.rsp.reverse import Quiet
 from gdbrr.timeline.model import Interrupted
 
 QUIET_SECONDS = 1.0
@@ -105,14 +104,15 @@ class Meter:
     """Progress of one command: looks for Ctrl-C always, says something only when it takes long."""
 
     def __init__(
-        self, link: Link, speak: bool = True, deadline: float | None = None, quiet: Quiet | None = None
+        self, link: Link, speak: bool = True, deadline: float | None = None, terminal: str = "", since: float = 0.0
     ) -> None:
+        """It tells a TERMINAL, else GDB, if it is to SPEAK. SINCE when the command goes on; 0: it begins."""
         self._link = link
-        self._say = self._show if quiet is not None else link.console if speak else None
-        self._terminal = quiet.terminal if quiet is not None else ""
+        self._say = self._show if terminal else link.console if speak else None
+        self._terminal = terminal
         self._fd = -1
         self._deadline = deadline
-        self._next = (time.monotonic() if quiet is None else quiet.since) + QUIET_SECONDS
+        self._next = (since or time.monotonic()) + QUIET_SECONDS
         self._said = ""
 
     def __call__(self, text: str, fraction: float) -> None:
@@ -131,9 +131,9 @@ class Meter:
         """As the only line that is seen, on the terminal. One that takes nothing now, as behind Ctrl-S, is not waited
         for."""
         with contextlib.suppress(OSError):
-            if self._fd < 0 and self._terminal:
+            if self._fd < 0:
                 self._fd = os.open(self._terminal, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
-            if self._fd >= 0 and os.isatty(self._fd):
+            if os.isatty(self._fd):
                 os.write(self._fd, _CLEAR + line.rstrip("\n").encode())
 
     def close(self) -> None:

@@ -171,7 +171,7 @@ class Navigator(Forward):
 
     def _armed_move(self, target: Target, progress: Progress | None) -> Stop:
         stop = self._reverse_to(target, progress)
-        return self.here(SIGNAL_TRAP, (("awatch", f"{target.quiet.address:x}"),)) if target.quiet else stop
+        return self.here(SIGNAL_TRAP, (("awatch", f"{target.silence:x}"),)) if target.silence else stop
 
     def _reverse_to(self, target: Target, progress: Progress | None) -> Stop:
         if target.live or (target.here and self.recording):

@@ -27,6 +27,7 @@ from gdbrr.rsp.process.terminal import Terminal
 from gdbrr.rsp.process.threads import threads_xml
 from gdbrr.rsp.process.vdso import Vdso
 from gdbrr.rsp.request import ALL, ThreadId
+from gdbrr.rsp.reverse import Target
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
 from gdbrr.rsp.upstream import MOST, Pool, Told, Upstream
 from gdbrr.timeline.model import Interrupted
@@ -328,9 +329,10 @@ class Proxy:
 
     def _move(self, move: Callable[[Meter], Stop]) -> bytes:
         """What fails leaves everything where it was, with a word on GDB's terminal."""
-        armed = self.navigator.armed
+        armed = self.navigator.armed or Target()
+        meter = Meter(self._link, not armed.silence, terminal=armed.terminal, since=armed.since)
         try:
-            with contextlib.closing(Meter(self._link, quiet=armed.quiet if armed is not None else None)) as meter:
+            with contextlib.closing(meter):
                 return self._stopped(move(meter))
         except (Closed, NoThread):
             raise

@@ -153,17 +153,6 @@ class Span:
 
 
 @dataclass(frozen=True)
-class Quiet:
-    """A move of which GDB shows nothing: it is told of an access to `address`, for which it has a silent watchpoint."""
-
-    address: int
-    terminal: str
-    """Where GDB is at one: it keeps what the server says, so how far the move is goes straight there."""
-    since: float
-    """When the command began that makes the move, by the monotonic clock."""
-
-
-@dataclass(frozen=True)
 class Target:
     """What the next `bc` does instead of going to the last breakpoint. Exactly one of the fields is set."""
 
@@ -188,8 +177,13 @@ class Target:
     """No move: only a list of the changes of the points before it."""
     each: bool = False
     """They are too many for a search of all in an epoch."""
-    quiet: Quiet | None = None
-    """None: GDB says that it stopped."""
+    silence: int = 0
+    """GDB is to be told of an access to this address, which it has a silent watchpoint for, and shows nothing of what
+    it is told on the way; 0: it is to say that it stopped."""
+    terminal: str = ""
+    """Where GDB is, if one line there may tell how far the move is."""
+    since: float = 0.0
+    """When the command began that makes the move, by the monotonic clock."""
     stay: bool = False
     """Where a search for the points finds nothing, it ends where it began, and not at the start."""
     birth: tuple[int, int] | None = None
@@ -230,12 +224,6 @@ def parse_target(body: dict[str, Any]) -> Target:
     except (KeyError, TypeError, ValueError) as error:
         raise GdbrrError(f"that is no target: {body}", hint=f"what is wrong: {error!r}") from None
     raise GdbrrError(f"that is no target: {body}", hint="name a moment, epoch, epochs_back, percent, where or points")
-
-
-def parse_quiet(body: dict[str, Any]) -> Quiet | None:
-    """Of the same request."""
-    quiet = body.get("quiet")
-    return None if quiet is None else Quiet(int(quiet["address"]), str(quiet["terminal"]), float(quiet["since"]))
 
 
 def resolve(target: Target, span: Span, now: Moment) -> Moment:

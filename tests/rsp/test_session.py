@@ -17,7 +17,6 @@ import pytest
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.link import QUIET_SECONDS, Link, Meter
 from gdbrr.rsp.packet import Framer, frame, from_hex, to_hex
-from gdbrr.rsp.reverse import Quiet
 from gdbrr.rsp.stop import SIGNAL_INT
 from gdbrr.rsp.upstream import Pool, Told, Upstream
 from rsp.conftest import Client, Served, Starter, gdb_words, with_token
@@ -378,7 +377,7 @@ def test_progress_is_not_repeated(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said == frame(b"O" + to_hex("gdbrr: searching 0%\n")) + frame(b"O" + to_hex("gdbrr: searching 50%\n"))
 
 
-def test_progress_of_a_quiet_move_is_one_line_of_the_terminal() -> None:
+def test_progress_is_one_line_of_the_terminal() -> None:
     """It is told at once behind the first second of its command, and gone at the move's end."""
     ours, gdbs = socket.socketpair()
     screen, terminal = os.openpty()
@@ -386,12 +385,12 @@ def test_progress_of_a_quiet_move_is_one_line_of_the_terminal() -> None:
         with ours, gdbs:
             link = Link(ours.fileno(), ours.fileno())
             for since in (time.monotonic(), time.monotonic() - 2 * QUIET_SECONDS):
-                meter = Meter(link, quiet=Quiet(0, os.ttyname(terminal), since))
+                meter = Meter(link, False, terminal=os.ttyname(terminal), since=since)
                 meter("searching", 0.25)
                 meter("searching", 0.5)
                 meter.close()
-            Meter(link, quiet=Quiet(0, "", 0.0))("searching", 0.0)
-            Meter(link, quiet=Quiet(0, "/nowhere", 0.0))("searching", 0.0)
+            Meter(link, False, since=0.1)("searching", 0.0)
+            Meter(link, terminal="/nowhere", since=0.1)("searching", 0.0)
             ours.shutdown(socket.SHUT_WR)
             assert gdbs.recv(4096) == b""
         assert os.read(screen, 4096) == b"\r\033[Kgdbrr: searching 25%\r\033[K"
