@@ -113,6 +113,14 @@ def test_a_loop_that_pauses_gives_way_at_once(order: str, tmp_path: Path) -> Non
             assert replay(demo).expect(0).out == first.out
 
 
+def test_what_was_read_before_a_loop_that_pauses_is_not_held_against_it(tmp_path: Path) -> None:
+    """The time stamp counter, by a loop that ends before it has to give way."""
+    demo = tmp_path / "x.demo"
+    first = record(demo, "serial", "counter", name="turn_waits")
+    assert WAIT in stops(demo)
+    assert replay(demo).expect(0).out == first.out
+
+
 @pytest.mark.parametrize("how", ["spin", "call", "memory"])
 def test_where_perf_events_are_refused(how: str, tmp_path: Path) -> None:
     """The place is found by an int3 in its stead."""

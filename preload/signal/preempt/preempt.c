@@ -69,6 +69,7 @@ static void begin_place(struct gr_thread *self, struct gr_context *at)
 static void wait_no_longer(struct gr_thread *self, struct gr_context *at)
 {
 	self->proved_ops = self->pub.ops + 1;
+	self->counts = false;
 	self->pauses = true;
 	__atomic_store_n(&self->seat.asked, GR_ASK_PLACE, __ATOMIC_RELAXED);
 	begin_place(self, at);
