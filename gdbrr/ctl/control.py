@@ -19,6 +19,8 @@ from gdbrr.errors import GdbrrError
 
 FOREVER = (1 << 64) - 1
 """A stop_tick that is never reached."""
+NOBODY = (1 << 32) - 2
+"""A thread that is never born: a point of its hits stops, and is not in the log."""
 
 _DIGEST_TIMEOUT = 60.0
 _PATIENCE = 0.02

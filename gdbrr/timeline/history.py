@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from gdbrr.ctl.control import PointHit, ProcessEnded, has_ended
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import NAP, WIDEST_READ, Found, Pass, Piece, check_points
+from gdbrr.timeline.hits import NAP, WIDEST_READ, Found, Pass, Piece, check_points, joined, named
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.search import Search, joined, named
+from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.step.code import always_stores, decoded
 from gdbrr.timeline.worker import Checkpoint

@@ -7,14 +7,14 @@ Owns: the worker of a pass.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, Armed, PointHit, ProcessEnded, has_ended
+from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, NOBODY, Armed, PointHit, ProcessEnded, has_ended
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Moment, Point, PointKind, Progress
+from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.worker import Checkpoint
 
@@ -166,8 +166,10 @@ class Pass:
             here = piece.executes and piece.addr == inside.pc
             merged |= here
             armed.append(piece.armed(inside.tick, inside.nth if here else 0))
-        if not merged:
-            armed.append(Armed(inside.pc, 1, lib.GR_POINT_EXEC, inside.tick, inside.nth))
+        if (
+            not merged
+        ):  # INVARIANT(the-end-is-no-hit): in the log its executions would take the place of what is looked for
+            armed.append(Armed(inside.pc, 1, lib.GR_POINT_EXEC, inside.tick, inside.nth, NOBODY))
         self.worker.begin(FOREVER if inside.tick >= self._order.ticks else inside.tick + 1, armed)
 
     def done(self) -> bool:
@@ -254,3 +256,23 @@ def groups_of(points: Sequence[Point], room: int) -> list[list[Piece]]:
         else:
             groups.append([piece])
     return groups
+
+
+def joined(hits: Sequence[Hit]) -> list[Hit]:
+    """The same hits, but those that one instruction made of the same bytes are one."""
+    result: list[Hit] = []
+    newest: dict[tuple[int, int], int] = {}  # hits of one point have one object
+    for hit in hits:
+        at = newest.get((id(hit.point), hit.addr))
+        if at is not None and hit.moment.pc is not None and result[at].moment == hit.moment:
+            result[at] = replace(hit, old=result[at].old)
+        else:
+            newest[id(hit.point), hit.addr] = len(result)
+            result.append(hit)
+    return result
+
+
+def named(found: Found, moment: Moment) -> Hit:
+    hit, point = found.hit, found.point
+    pc = moment.pc if moment.pc is not None else 0
+    return Hit(moment, point, hit.thread, hit.old, hit.new, 0 if found.piece.executes else found.piece.addr, pc)

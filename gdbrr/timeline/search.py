@@ -16,12 +16,12 @@ from gdbrr.abi import lib
 from gdbrr.ctl.control import Armed, PointHit
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import STORES, Found, Pass, Piece, groups_of
+from gdbrr.timeline.hits import STORES, Found, Pass, Piece, groups_of, joined, named
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
 from gdbrr.timeline.step import wide
-from gdbrr.timeline.step.code import LONGEST, engine_of, leads_into, leads_on
+from gdbrr.timeline.step.code import LONGEST, calls_in_front, engine_of, leads_into, leads_on
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister, Worker
 
@@ -290,6 +290,7 @@ class Search:
         """
         hit = found.hit
         others: list[int] = []
+        calls: list[int] | None = None
         inside = self._engine_has(hit, progress)
         trace = self._segments.short_trace(hit.tick, None if inside else _SHORT, progress)
         if inside:  # the allocator, say: one step of the program, the jump that leads there
@@ -323,7 +324,9 @@ class Search:
                 candidates = [winner.pc for winner in winners]
                 if inside and not candidates:
                     return Moment(hit.tick)  # what the operation did when it had been done
-                if not candidates and not others and not trace:  # it did not go on behind itself: a call
+                if not candidates and not others and calls is None and not trace:  # it did not go on behind itself
+                    candidates = calls = self._calls(source, found)
+                if not candidates and not others and not trace:
                     trace = self._segments.trace(hit.tick, progress)
                     candidates = trace.in_front_of(hit.pc)
         finally:
@@ -332,6 +335,16 @@ class Search:
             f"the instruction in front of {hit.pc:#x} that touched {found.piece.addr:#x} was not found",
             "set a breakpoint near it and use reverse-continue",
         )
+
+    def _calls(self, source: Checkpoint, found: Found) -> list[int]:
+        """The calls that return to what was stored, if that is an address."""
+        hit, word = found.hit, found.piece.addr & -8
+        worker = source.wake(self._order.final_thread)
+        try:
+            worker.run_segment(hit.tick, self._order.ticks, [found.piece.armed(hit.tick, hit.nth)])
+            return calls_in_front(int.from_bytes(worker.read(word, 8), "little"), worker.read)
+        finally:
+            worker.drop()
 
     def _engine_has(self, hit: PointHit, progress: Progress | None) -> bool:
         """Whether the store was made by the engine's code, in the middle of a segment."""
@@ -375,23 +388,3 @@ class Search:
             for worker, _ in running:
                 worker.drop()
         return winners
-
-
-def joined(hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits, but those that one instruction made of the same bytes are one."""
-    result: list[Hit] = []
-    newest: dict[tuple[int, int], int] = {}  # hits of one point have one object
-    for hit in hits:
-        at = newest.get((id(hit.point), hit.addr))
-        if at is not None and hit.moment.pc is not None and result[at].moment == hit.moment:
-            result[at] = dataclasses.replace(hit, old=result[at].old)
-        else:
-            newest[id(hit.point), hit.addr] = len(result)
-            result.append(hit)
-    return result
-
-
-def named(found: Found, moment: Moment) -> Hit:
-    hit, point = found.hit, found.point
-    pc = moment.pc if moment.pc is not None else 0
-    return Hit(moment, point, hit.thread, hit.old, hit.new, 0 if found.piece.executes else found.piece.addr, pc)

@@ -23,11 +23,11 @@ from gdbrr.timeline.calls import Calls, Signals
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
-from gdbrr.timeline.hits import check_points
+from gdbrr.timeline.hits import check_points, named
 from gdbrr.timeline.leaf import DemoLeaf
 from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent, ThreadView, Turn, meant
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.search import Search, named
+from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.worker import Desynchronised, Worker
 

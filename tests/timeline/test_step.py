@@ -83,6 +83,29 @@ def test_the_beginning_of_a_long_segment_is_traced_alone(tmp_path: Path, monkeyp
             assert timeline.previous(beginning.moment(place)) == beginning.moment(place - 1)
 
 
+@pytest.mark.parametrize("points", BOTH_WAYS)
+def test_many_executions_of_where_one_stands_hide_nothing(points: str, tmp_path: Path) -> None:
+    """INVARIANT(the-end-is-no-hit). And a call that stored its return address is found without a trace."""
+    program, path = programs.build("called_often", ["-no-pie"]), tmp_path / "x.demo"
+    settings = ("--set", "trace_limit=20000", "--set", f"points={points}")
+    gdbrr("record", *settings, "-o", path, "--", program).expect(0)
+    rows = (line.split() for line in run("nm", "--defined-only", program).expect(0).out.splitlines())
+    places = {row[-1]: int(row[0], 16) for row in rows}
+    with open_demo(path) as timeline:
+        newest = timeline.last_hit([Point(PointKind.EXEC, places["often"])])
+        assert newest is not None and newest.moment.nth == 5000
+        assert timeline._segments.short_trace(newest.moment.tick, None, None) is None, "it is too long indeed"
+        found = timeline.last_hit([Point(PointKind.WRITE, places["mark"], 8)], newest.moment)
+        assert found is not None and (found.moment.tick, found.new) == (newest.moment.tick, 2)
+        leaf = timeline.seek(newest.moment)
+        back = Point(PointKind.CHANGE, next(view.regs["rsp"] for view in leaf.threads()), 8)
+        leaf.drop()
+        call = timeline.last_hit([back], newest.moment)
+        assert call is not None and call.moment == Moment(newest.moment.tick, call.new - 5, 1)
+        again = timeline.last_hit([Point(PointKind.WRITE, back.addr, 8)], newest.moment)
+        assert again is not None and again.moment == Moment(newest.moment.tick, call.new - 5, 5000)
+
+
 def test_what_an_instruction_leads_to() -> None:
     memory = {0x2000: (0x4242).to_bytes(8, "little"), 0x3008: (0x5151).to_bytes(8, "little")}
 

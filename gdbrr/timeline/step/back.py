@@ -19,7 +19,6 @@ from gdbrr.timeline.step import code
 from gdbrr.timeline.worker import Checkpoint, Worker
 
 _PAGE = 4096
-_USER = 1 << 47
 _LOADER = re.compile(r"(\w+)-(\w+) r-x. .*/ld-linux[^/]*\Z", re.DOTALL)
 _AT_ONCE = lib.GR_WATCHES - 2
 """Debug registers for candidates: one is for the moment, and one for a replay that has to find a place in a loop."""
@@ -135,7 +134,7 @@ class StepBack:
 def _reader(worker: Worker) -> code.Read:
     def read(addr: int, length: int) -> bytes:
         """Page by page, because it may begin in front of what is mapped; zeros for what is not there."""
-        if not 0 <= addr < _USER - length:
+        if not 0 <= addr < code.USER - length:
             return bytes(length)
         ends = [*range(addr - addr % _PAGE + _PAGE, addr + length, _PAGE), addr + length]
         starts = [addr, *ends[:-1]]

@@ -17,6 +17,8 @@ Read = Callable[[int, int], bytes]
 """Memory at an address, as much of so many bytes as there is."""
 
 LONGEST = 15
+USER = 1 << 47
+"""Addresses of programs are below."""
 _TABLE = 8
 """Instructions from a call through the linkage table to the function, or to the loader."""
 _TAILS = 2
@@ -86,6 +88,11 @@ def _in_front(pc: int, read: Read, wanted: Callable[[Insn], bool]) -> Iterator[i
         insn = decoded(code[LONGEST - length :])
         if insn is not None and insn.length == length and wanted(insn):
             yield pc - length
+
+
+def calls_in_front(back: int, read: Read) -> list[int]:
+    """Where the call may stand that returns to BACK, should that be code."""
+    return list(_in_front(back, read, _is_call)) if LONGEST <= back < USER else []
 
 
 def _is_call(insn: Insn) -> bool:
