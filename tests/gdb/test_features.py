@@ -273,6 +273,35 @@ def test_back_from_a_function_in_whose_place_the_engine_has_its_own(name: str, f
     assert re.search(r"^=> 0x\w+ <[^>]*>:\t(bnd )?(jmp|call) ", stepped, re.MULTILINE), out
 
 
+TO_THE_STOS = "python while 'rep stos' not in gdb.execute('x/i $pc', to_string=True): gdb.execute('reverse-stepi')"
+
+
+def test_a_repeated_instruction_is_one_step_forwards_too(tmp_path: Path) -> None:
+    """Of one with 64 rounds; what is watched in its midst is told behind it."""
+    program, demo = programs.build("moments", ["-no-pie"]), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    to_it = ("rr-back -w filled[63]", TO_THE_STOS, "rr-mark there")
+    back, watched = ("reverse-stepi", "rr-when"), ("stepi", "rr-when", "delete", "rr-goto there")
+    out = whole(
+        program,
+        *(
+            f"rr-replay {demo}",
+            *to_it,
+            r'printf "LEFT %d\n", $rcx',
+            "stepi",
+            r'printf "LEFT %d\n", $rcx',
+            "rr-when",
+            *back,
+        ),
+        *("watch filled[40]", *watched, "watch filled[0]", *watched, "watch idle", *watched),
+    )
+    assert re.findall(r"^LEFT (\d+)", out, re.MULTILINE) == ["64", "0"], out
+    pcs = [int(pc, 16) for pc in re.findall(r"^tick \d+:0x(\w+)#1 of", out.partition("LEFT 0")[2], re.MULTILINE)]
+    behind, start = pcs[:2]
+    assert behind > start and pcs == [behind, start, *[behind, start] * 3], out
+    assert re.findall(r"^Hardware watchpoint \d+: (\S+)\n\nOld", out, re.MULTILINE) == ["filled[40]", "filled[0]"], out
+
+
 def test_a_stop_in_a_loop_that_repeats_its_registers(tmp_path: Path) -> None:
     """Five hundred calls with equal registers: which of them it is tells memory, in a replay and while recording."""
     program, demo = programs.build("moments", ["-no-pie"]), tmp_path / "x.demo"

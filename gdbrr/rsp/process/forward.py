@@ -7,7 +7,7 @@ Owns: how often a leaf runs, and how far.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
 from gdbrr.rsp.live import Session
@@ -113,7 +113,8 @@ class Forward(Events):
         self, step: int | None, signals: Sequence[tuple[int, int]], held: set[Held], until: Turn | None = None
     ) -> Stop:
         debuggee = self.require()
-        over = step is not None and self.points.stepping_over(debuggee.registers(step).get("rip", 0))
+        stepped = debuggee.registers(step).get("rip", 0) if step is not None else None
+        over = stepped is not None and self.points.stepping_over(stepped)
         leaf = debuggee.leaf
         assert leaf is not None
         fence = self._fence(debuggee, leaf)
@@ -148,6 +149,9 @@ class Forward(Events):
             stop = self._behind_call(debuggee, stop, fence)
         if stop.has(*WATCHES):
             stop = self._whole(debuggee, stop, fence)
+        elif stepped is not None and stop.signal == SIGNAL_TRAP and not stop.reasons and not stop.ended:
+            watched = {place for place in held if place[0] >= WATCH}
+            stop = self._whole(debuggee, stop, fence, stepped, watched)
         if stop.ended:
             # The program ended where the recording did; its process is of no use to anybody.
             self._land_at_end()
@@ -156,17 +160,31 @@ class Forward(Events):
             stop = Stop(SIGNAL_TRAP, step)
         return self._arrive(debuggee, stop)
 
-    def _whole(self, debuggee: Debuggee, stop: Stop, fence: Fence | None) -> Stop:
-        """A repeated string instruction is one execution, and stops behind it: in the middle there are no moments."""
+    def _whole(
+        self,
+        debuggee: Debuggee,
+        stop: Stop,
+        fence: Fence | None,
+        stepped: int | None = None,
+        watched: Collection[Held] = (),
+    ) -> Stop:
+        """A repeated string instruction is one execution, and stops behind it: in the middle there are no moments.
+
+        STEPPED is the instruction that was to be stepped over, where the stop is for nothing else; what is WATCHED may
+        still come.
+        """
         regs = debuggee.registers(stop.tid)
         code = debuggee.upstream.memory(regs["rip"], 2 * _LONGEST_INSTRUCTION)
         stored = regs["rdi"] + (8 if regs["eflags"] & _BACKWARDS else -8)
         inside = any(addr - 8 < stored < addr + length for kind, addr, length in self.points.held if kind >= WATCH)
+        inside = inside if stepped is None else regs["rip"] == stepped
         insn = decoded(code)
         if not is_repeated(code) or insn is None or not regs["rcx"] or not inside:
             return stop
         behind = regs["rip"] + insn.length
-        landed = debuggee.run_leaf(None, [], {(SOFTWARE, behind, 1)}, fence)
+        landed = debuggee.run_leaf(None, [], {(SOFTWARE, behind, 1), *watched}, fence)
+        if landed.has(*WATCHES):
+            return self._whole(debuggee, landed, fence)
         plain = landed.has("swbreak") and landed.tid == stop.tid
         return dataclasses.replace(landed, reasons=stop.reasons) if plain else landed
 
