@@ -34,6 +34,8 @@ void (*gr_cancel_on_open)(struct gr_thread *self, bool acts);
 struct spot { uint32_t offset; uint8_t bits; };
 static struct spot asynchronous, disabled, cleanup;
 
+static uint32_t links; // offset
+
 static uint8_t before[TCB_BYTES];
 static uint32_t before_bytes;
 
@@ -55,6 +57,11 @@ void gr_cancel_words(const struct gr_thread *t, uint64_t ret[2])
 {
 	ret[0] = asynchronous.bits ? (t->fs_base + asynchronous.offset) & ~7ULL : 0;
 	ret[1] = cleanup.bits ? (t->fs_base + cleanup.offset) & ~7ULL : 0;
+}
+
+uint64_t gr_cancel_links(const struct gr_thread *t)
+{
+	return links ? t->fs_base + links : 0;
 }
 
 bool gr_cancel_open(const struct gr_thread *self)
@@ -126,7 +133,9 @@ void gr_cancel_init(uint64_t fs_base)
 	};
 	// glibc 2.35 has 0x9c0 bytes and keeps the state near their end; 2.36 has 0x940, and nothing may be mapped behind them.
 	const uint32_t *size = dlvsym(RTLD_DEFAULT, "_thread_db_sizeof_pthread", "GLIBC_PRIVATE");
+	const uint32_t *list = dlvsym(RTLD_DEFAULT, "_thread_db_pthread_list", "GLIBC_PRIVATE"); // bits, elements, offset
 	int old;
+	links = list ? list[2] : 0;
 	before_bytes = size && *size <= sizeof before ? *size : 0;
 	memcpy(before, (void *)fs_base, before_bytes);
 	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &old);

@@ -43,6 +43,9 @@ bool gr_cancel_open(const struct gr_thread *self);
 // replay. 0: not known.
 void gr_cancel_words(const struct gr_thread *t, uint64_t ret[2]);
 
+// Where the library links its descriptor with those of others, 16 bytes; 0: not known.
+uint64_t gr_cancel_links(const struct gr_thread *t);
+
 // Then: leaves the engine into pthread_exit.
 void gr_cancel_turn(struct gr_regs *frame);
 

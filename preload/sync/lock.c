@@ -21,6 +21,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../digest/digest.h"
+#include "../digest/mask.h"
 #include "../log/edge.h"
 #include "../log/log.h"
 #include "../log/turn.h"
@@ -74,12 +75,13 @@ static uint32_t replay(struct gr_thread *self, const struct gr_lock *site, struc
 	return held;
 }
 
-// INVARIANT(same-behind-a-wait): whoever asked in vain looks at the word by himself, and may ask again without having waited; which of
-// them he did is in no recording of order `parallel`, and is left in registers. When he has the lock they are nobody's, because the
-// function that waits returns; before that there is no digest, and no place to stand for one.
-static bool is_unsteady(const struct gr_lock *site)
+// What is in no recording of order `parallel`: in front of an attempt the library looks at a stream's owner, and whoever asked in vain looks
+// at the word, and may ask again without having waited. Both leave what they saw in flags and registers. So nobody stands for a
+// digest in front of an attempt. INVARIANT(same-behind-a-wait): when he who waited has the lock, these registers are nobody's, because
+// the function that waits returns; before that there is no digest.
+static bool is_unsteady(void)
 {
-	return gr_digest_on() && !gr_ctl->knob[GR_KNOB_order] && gr_lock_waited(site);
+	return gr_digest_on() && !gr_ctl->knob[GR_KNOB_order];
 }
 
 static void forget_way(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint32_t held)
@@ -154,6 +156,8 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		return false;
 	}
 	if (gr_mode == GR_MODE_OFF || gr_closed || self->nest || !gr_lock_counts(site, word)) {
+		if (is_unsteady() && !self->nest)
+			gr_mask_inner(word);
 		gr_lock_perform(site, frame, word);
 	} else if (is_quick(self)) {
 		record(self, site, frame, word);
@@ -162,11 +166,11 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		show(self, site, frame);
 		if (gr_lock_waited(site) && !gr_signal_none(self))
 			gr_signal_before_lock(self, frame);
-		bool unsteady = is_unsteady(site);
-		if (gr_gate_steps(self) && !unsteady)
+		bool unsteady = is_unsteady();
+		if (gr_gate_steps(self) && !(unsteady && !gr_lock_gives(site, frame)))
 			gr_gate_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
 		uint32_t held = (gr_mode == GR_MODE_RECORD ? record : replay)(self, site, frame, word);
-		if (unsteady)
+		if (unsteady && gr_lock_waited(site))
 			forget_way(self, site, frame, held);
 		frame->rip = site->addr + site->length;
 		leave(self, frame, word);

@@ -147,10 +147,13 @@ static const uint8_t ops[GR_WRAP_COUNT] = {
 #undef WRAP
 };
 
-// In order `parallel` a replay may leave out what happens once: nobody stands there (replay/halt.h).
+// In order `parallel` nobody stands (replay/halt.h) where a replay may leave the operation out, nor where the engine looks up functions
+// in front of it, which a replay has done when it stands there.
 static bool has_step(unsigned which)
 {
-	return has_event(which) && (gr_ctl->knob[GR_KNOB_order] || which >= GR_WRAP_COUNT || ops[which] != GR_OP_ONCE);
+	if (gr_ctl->knob[GR_KNOB_order] || which >= GR_WRAP_COUNT)
+		return has_event(which);
+	return has_event(which) && ops[which] != GR_OP_ONCE && ops[which] != GR_OP_CREATE;
 }
 
 static enum gr_step step_of(unsigned which)

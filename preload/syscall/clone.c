@@ -244,24 +244,25 @@ void gr_exit(struct gr_call *call)
 		return;
 	}
 	self->pub.ret_pc = 0;
-	if (self->pub.index == 0)
-		gr_mask_main_left(self, call->frame->rsp);
 	gr_signal_exit(self);
 	bool detached = was_detached(self);
 	if (detached)
 		GR_REAL(self, pthread_detach, self->fs_base);
-	if (gr_mode == GR_MODE_RECORD) {
+	if (gr_mode == GR_MODE_RECORD)
 		gr_log(self, &ev);
+	else
+		gr_gate_next(self, GR_OP_EXIT, 0, 0, &ev);
+	if (self->pub.index == 0) // not before: at a digest it may still stand in front of it
+		gr_mask_main_left(self, call->frame->rsp);
+	gr_heap_give(self->heap);
+	if (gr_mode == GR_MODE_RECORD) {
 		gr_log_let_go(self);
-		gr_heap_give(self->heap);
 		__atomic_store_n(&self->pub.state, GR_T_EXITED, __ATOMIC_RELEASE);
 		if (!detached)
 			gr_unlatch(&gr_thread_ending);
 		if (gr_turn_on)
 			gr_turn_leave(self);
 	} else {
-		gr_gate_next(self, GR_OP_EXIT, 0, 0, &ev);
-		gr_heap_give(self->heap);
 		gr_gate_leave(self);
 	}
 	uint32_t looked_at = gr_mode == GR_MODE_RECORD ? GR_SLOT_DEBUGGED : GR_SLOT_HOLD_END;
