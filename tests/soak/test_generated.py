@@ -18,9 +18,8 @@ from soak.generate import generate
 ORDERS = ("parallel", "serial", "random", "pct")
 PROGRAMS, REPLAYS = int(os.environ.get("GDBRR_SOAK_PROGRAMS", "20")), 3
 DIGEST = "--digest=8"
-"""In the orders with one thread at a time they are taken all along, in `parallel` while there is one thread. Where
-there are none, locks that nobody else wants are only counted, so both ways are recorded where that makes a
-difference."""
+"""Taken while several threads live, too. Where there are none, locks that nobody else wants are only counted, so both
+ways are recorded where that makes a difference."""
 COUNTED = {"parallel", "serial"}
 WAYS = [(order, options) for order in ORDERS for options in ((DIGEST,), ()) if options or order in COUNTED]
 
