@@ -237,20 +237,6 @@ def test_a_breakpoint_in_the_library_does_not_hide_its_locks(tmp_path: Path) -> 
     assert "refuses" not in out and "_exit" in out.rpartition("pthread_mutex_lock")[2], out
 
 
-def test_back_from_where_a_library_operation_begins(tmp_path: Path) -> None:
-    """Its first instruction is the engine's, and a breakpoint on its name is there; in front of it is its call."""
-    program, demo = programs.build("past_values"), tmp_path / "x.demo"
-    gdbrr("record", "-o", demo, "--", program).expect(0)
-    back = ("reverse-stepi", "rr-when", "stepi", "rr-when", "reverse-finish", "rr-when", "frame")
-    there = ("break work", "reverse-continue", "delete", "break pthread_mutex_lock", "continue")
-    for way in (("break pthread_mutex_lock", "reverse-continue", "reverse-continue"), there):
-        out = whole(program, f"rr-replay {demo}", *way, "rr-when", *back)
-        inside, before, again, called = re.findall(r"^tick (\d+:\S+) .*, (\S+(?: in \S+)?)$", out, re.MULTILINE)
-        assert inside == again and inside[1] == "pthread_mutex_lock in libgdbrr.so", out
-        assert "pthread_mutex_lock" in before[1] or before == called, out
-        assert called[1].startswith("past_values.c:") and "pthread_mutex_lock(&lock);" in out.rpartition("#0")[2], out
-
-
 TO_THE_ENGINE = (
     "python while 'libgdbrr' not in gdb.execute('info symbol $pc', to_string=True): gdb.execute('reverse-continue')"
 )
