@@ -7,6 +7,8 @@ whose end is searched for in a loop has a minute more, and says itself where it 
 
 from __future__ import annotations
 
+import contextlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -61,7 +63,8 @@ def _last_time(demo: Demo, thread: int, tick: int) -> int | None:
 
 
 class Watchdog:
-    """Looks at a running replay now and then. Time in which nobody could run does not count."""
+    """Looks at a running replay now and then. Time in which it could not run does not count: it was stopped, or others
+    had the processors."""
 
     def __init__(self, demo: Demo, pid: int) -> None:
         self._demo = demo
@@ -69,6 +72,7 @@ class Watchdog:
         self._tick = -1
         self._spent = 0.0
         self._last = 0.0
+        self._used: float | None = None
         self._limit: float | None = None
         self._thread = 0
         self._recorded = 0.0
@@ -77,10 +81,15 @@ class Watchdog:
         """TICK is the next one at the monotonic time NOW; the answer is None as long as all is well."""
         step, self._last = min(now - self._last, _LARGEST_STEP), now
         if tick != self._tick:
-            self._tick, self._spent, self._limit = tick, 0.0, None
+            self._tick, self._spent, self._limit, self._used = tick, 0.0, None, None
             return None
-        if self._spent > GRACE / 2 and _is_stopped(self._pid):
-            return None
+        if self._spent > GRACE / 2:
+            if _is_stopped(self._pid):
+                return None
+            used, before = used_by(self._pid), self._used
+            if used is not None and before is not None:
+                step = min(step, used - before)
+            self._used = used
         self._spent += step
         if self._spent <= GRACE or not 0 < tick <= self._demo.ticks:
             return None
@@ -100,6 +109,17 @@ def is_searched(demo: Demo, thread: int, tick: int) -> bool:
     if event is None:
         return False
     return event.kind == lib.GR_OP_PREEMPT or (event.kind == lib.GR_OP_SIGNAL and event.flags == _SIGNAL_LOOP)
+
+
+def used_by(pid: int) -> float | None:
+    """Seconds of processor time of a process that could use more; None where all its threads wait."""
+    used, wants = 0, False
+    for path in Path(f"/proc/{pid}/task").glob("*/stat"):
+        with contextlib.suppress(OSError):
+            fields = path.read_text().rpartition(")")[2].split()
+            wants |= fields[0] == "R"
+            used += int(fields[11]) + int(fields[12])
+    return used / os.sysconf("SC_CLK_TCK") if wants else None
 
 
 def _is_stopped(pid: int) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from gdbrr.abi import lib
 from gdbrr.cli.main import main
 from gdbrr.demo.pack import pack
 from gdbrr.demo.reader import Demo
-from gdbrr.launch.watchdog import FACTOR, GRACE, Watchdog, segment_time
+from gdbrr.launch.watchdog import FACTOR, GRACE, Watchdog, segment_time, used_by
 
 SECOND = 10**6
 
@@ -111,6 +112,32 @@ def test_time_in_which_nobody_looked_does_not_count(tmp_path: Path) -> None:
     """A controller that was stopped (Ctrl-Z) finds a program that was stopped as well."""
     with demo_of(tmp_path, two_threads()) as demo:
         assert watch(demo, 9, 10_000, step=1000.0) is None
+
+
+def test_time_in_which_others_had_the_processors_does_not_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the second in which it looks closely, the replay gets a tenth."""
+    times = iter(range(1000))
+    with demo_of(tmp_path, two_threads()) as demo:
+        alone = watch(demo, 9, 100)
+        monkeypatch.setattr("gdbrr.launch.watchdog.used_by", lambda _: next(times) * 0.005)
+        beside = watch(demo, 9, 100)
+    assert alone is not None and beside == pytest.approx(GRACE / 2 + 10 * (alone - GRACE / 2), rel=0.1)
+
+
+def test_who_waits_for_a_processor_is_told_from_who_waits() -> None:
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as busy, subprocess.Popen(["sleep", "100"]) as asleep:
+        try:
+            first = None
+            while (now := used_by(busy.pid)) is None or now == first or first is None:
+                first = now if first is None else first
+            while used_by(asleep.pid) is not None:  # it begins
+                pass
+        finally:
+            busy.kill()
+            asleep.kill()
+    assert now > first
 
 
 def test_before_the_first_operation_there_is_no_bound(tmp_path: Path) -> None:
