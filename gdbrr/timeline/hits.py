@@ -166,9 +166,8 @@ class Pass:
             here = piece.executes and piece.addr == inside.pc
             merged |= here
             armed.append(piece.armed(inside.tick, inside.nth if here else 0))
-        if (
-            not merged
-        ):  # INVARIANT(the-end-is-no-hit): in the log its executions would take the place of what is looked for
+        # INVARIANT(the-end-is-no-hit): in the log its executions would take the place of what is looked for.
+        if not merged:
             armed.append(Armed(inside.pc, 1, lib.GR_POINT_EXEC, inside.tick, inside.nth, NOBODY))
         self.worker.begin(FOREVER if inside.tick >= self._order.ticks else inside.tick + 1, armed)
 
