@@ -20,6 +20,7 @@ from bench.kit import Bench, Done, Failed, Row, only, record, run
 
 COST, MEMORY, LAND = "timeline: a checkpoint", "timeline: an idle checkpoint", "timeline: landing on a known moment"
 HITS, LAST = "timeline: a hit of a history", "timeline: the last of many writes"
+CORES = "timeline: a search over all epochs"
 LENGTH, BEHIND = "timeline: the last write, by seconds of run", "timeline: the last write, far back"
 GDB_WRITES = 20_000
 REPLAYS = "a bare clone of the replay"
@@ -159,6 +160,28 @@ def last(bench: Bench) -> Iterator[Row]:
     yield Row(LAST, f"the last of {number:,}", "s", found)
 
 
+def cores(bench: Bench) -> Iterator[Row]:
+    """A condition that only the first write meets: every epoch is run, and every write of it looked at."""
+    number = bench.scaled(200_000) // 64 * 64
+    with opened(bench, ("writes", str(number)), "epochs.ticks=16") as timeline:
+        timeline.seek(timeline.end).drop()
+        point, search = written(bench), timeline._search
+        all_of_them = search.at_once
+
+        def sought(workers: int) -> float:
+            search.at_once = workers
+            return seconds(partial(timeline.last_hit, [point], condition=is_one(point.addr)))
+
+        ways = {"one worker": partial(sought, 1), "a worker for each core": partial(sought, all_of_them)}
+        found = bench.interleaved(ways, bench.rounds(3), name="the first write")
+    yield Row(CORES, f"the first of {number:,}, on {all_of_them} cores", "s", found)
+
+
+def is_one(addr: int) -> bytes:
+    """Agent bytecode, as GDB compiles `*(int *) ADDR == 1`."""
+    return b"\x25" + addr.to_bytes(8, "big") + b"\x19\x22\x01\x13\x27"
+
+
 def counted_by_gdb(path: Path, number: int) -> Done:
     commands = ["set confirm off", "set pagination off", "break main", "run", "watch *(long *)&watched"]
     commands += [f"ignore 2 {number * 2}", "continue"]
@@ -196,7 +219,7 @@ def behind(bench: Bench) -> Iterator[Row]:
 
 
 def rows(bench: Bench) -> Iterator[Row]:
-    for part in (checkpoints, hits, last, lengths, behind):
+    for part in (checkpoints, hits, last, cores, lengths, behind):
         yield from part(bench)
 
 
