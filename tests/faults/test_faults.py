@@ -47,10 +47,16 @@ def test_real_programs_are_drawn_and_races_are_not(monkeypatch: pytest.MonkeyPat
     assert os.access(subjects.drawn("xz", "serial").words[0], os.X_OK)
 
 
-@pytest.mark.parametrize("name", ["vim-terminal", "redis", "curl"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("vim-terminal", marks=pytest.mark.needs("vim")),
+        pytest.param("redis", marks=pytest.mark.needs("redis-server")),
+        pytest.param("curl", marks=pytest.mark.needs("curl")),
+    ],
+)
 def test_real_programs_have_their_company(name: str, place: Place) -> None:
-    if missing(APPS[name]):
-        pytest.skip(f"{missing(APPS[name])} is not installed: apt-get install {APPS[name].package}")
+    assert not missing(APPS[name])
     found = subject(name, "serial", place)
     assert isinstance(found, Subject), found
     assert found.says_all and found.status == 0

@@ -84,7 +84,7 @@ NEEDS = {
     "any_user": Need("right to be any user, or none who could run this checkout", any_user, by_setup=False),
     **{name: tool(name) for name in ("strace", "sqlite3", "xz", "git", "curl")},
     "perl": tool("perl", by_setup=False),
-    "tmux": tool("tmux", by_setup=False),
+    **{name: tool(name, by_setup=False) for name in ("tmux", "vim", "redis-server")},
     "termdebug": Need("vim with termdebug", termdebug, by_setup=False),
     "setcap": Need("setcap, or no right to use it", lambda: shutil.which("setcap") is not None, by_setup=False),
     "chosen_pids": Need("right to choose the ids of processes", pids.chosen, by_setup=False),
