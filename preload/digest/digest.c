@@ -214,16 +214,11 @@ void gr_digest_pass(struct gr_thread *self)
 		self->digest_seen = self->pub.ops;
 }
 
-// INVARIANT(no-wait-for-ever): where others did not stand in time they are asked again behind so many operations, and behind twice as
-// many each further time.
-#define DOUBLED 10 // times
-
 static bool others_stand(struct gr_thread *self)
 {
 	if (gr_halt_others(self))
 		return true;
-	self->digest_at = self->pub.ops + (gr_ctl->knob[GR_KNOB_digest] << (self->digest_lost < DOUBLED ? self->digest_lost : DOUBLED));
-	self->digest_lost++;
+	self->digest_at = self->pub.ops + gr_ctl->knob[GR_KNOB_digest];
 	return false;
 }
 
@@ -251,7 +246,6 @@ static void record(struct gr_thread *self, const struct gr_regs *frame, bool cal
 	gr_log(self, &ev);
 	if (halted)
 		gr_halt_end(self);
-	self->digest_lost = 0;
 	self->digest_at = self->pub.ops + gr_ctl->knob[GR_KNOB_digest];
 	self->digest_seen = self->pub.ops;
 }

@@ -14,11 +14,14 @@
 #include "../log/log.h"
 
 #define PATIENCE 50000   // microseconds until all have to stand
+#define SHARE 8          // times what was waited in vain nobody waits again
 #define DESCRIPTOR 0x1000 // bytes in which the library keeps a thread's kernel id
 
 static _Alignas(64) uint32_t wanted; // futex: 1 + block of who wants it; 0: nobody
 static uint32_t arrived;             // futex: how often somebody came to stand while it was wanted
 static uint64_t newest;              // stamp of the newest event behind which all stood
+static uint64_t rests;               // microseconds: until then nobody is asked
+static bool never;                   // nor from now on
 
 // ---------------------------------------------------------------- who stands
 // INVARIANT(no-step-while-wanted): each side writes first and then looks at what the other has written. So whoever was seen to stand
@@ -71,17 +74,6 @@ static bool is_gone(const struct gr_thread *t)
 	return t->ctid && (gr_peek(&word, (uint64_t)t->ctid, sizeof word) != sizeof word || word != t->pub.tid);
 }
 
-// In a handler that interrupts a wait of the library nobody stands, and it may take long.
-static bool somebody_is_within(void)
-{
-	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
-		const struct gr_thread *t = gr_thread_block(i);
-		if (gr_thread_lives(t) && __atomic_load_n(&t->within, __ATOMIC_RELAXED))
-			return true;
-	}
-	return false;
-}
-
 // Of a thread that the library has not made nobody knows where its kernel id stands.
 static bool stands(const struct gr_thread *t)
 {
@@ -110,21 +102,32 @@ static bool all_stand(const struct gr_thread *self)
 	return each_stands(self) && each_stands(self) && __atomic_load_n(&gr_ctl->threads, __ATOMIC_SEQ_CST) == made;
 }
 
+void gr_halt_never(void)
+{
+	__atomic_store_n(&never, true, __ATOMIC_RELEASE);
+}
+
 bool gr_halt_others(struct gr_thread *self)
 {
 	uint32_t nobody = 0;
-	if (!__atomic_compare_exchange_n(&wanted, &nobody, self->block + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
+	uint64_t began = gr_time_now(), now = began;
+	if (began < __atomic_load_n(&rests, __ATOMIC_RELAXED) || __atomic_load_n(&never, __ATOMIC_ACQUIRE) ||
+	    !__atomic_compare_exchange_n(&wanted, &nobody, self->block + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return false;
 	__atomic_store_n(&gr_turn_steps, true, __ATOMIC_SEQ_CST);
-	for (uint64_t now, due = gr_time_now() + PATIENCE; !somebody_is_within();) {
+	for (;;) {
 		uint32_t seen = __atomic_load_n(&arrived, __ATOMIC_SEQ_CST);
-		if (all_stand(self))
-			return true;
-		if ((now = gr_time_now()) >= due)
+		bool stand = all_stand(self);
+		if (__atomic_load_n(&never, __ATOMIC_ACQUIRE))
 			break;
-		struct timespec rest = {0, (long)(due - now) * 1000};
+		if (stand)
+			return true;
+		if ((now = gr_time_now()) >= began + PATIENCE)
+			break;
+		struct timespec rest = {0, (long)(began + PATIENCE - now) * 1000};
 		GR_RAW(SYS_futex, &arrived, FUTEX_WAIT_PRIVATE, seen, &rest, 0, 0);
 	}
+	__atomic_store_n(&rests, now + SHARE * (now - began), __ATOMIC_RELAXED);
 	gr_halt_end(self);
 	return false;
 }

@@ -12,7 +12,7 @@ import pytest
 from gdbrr import abi
 from gdbrr.abi import lib
 from gdbrr.ctl import futex
-from gdbrr.ctl.control import Armed, Control, ProcessEnded, Slot
+from gdbrr.ctl.control import Armed, Control, Match, ProcessEnded, Slot
 from gdbrr.errors import GdbrrError
 
 Script = Callable[[Slot], None]
@@ -122,10 +122,11 @@ def test_wait_can_be_left_by_its_caller(control: Control) -> None:
 
 def test_newest_hits_are_kept_in_order(control: Control) -> None:
     slot = control.take_slot()
-    slot.arm([Armed(0x1000, 4, lib.GR_POINT_CHANGE, 7, 3)], {"rip": 5, "rax": 6})
+    slot.arm([Armed(0x1000, 4, lib.GR_POINT_CHANGE, 7, 3)], Match({"rip": 5, "rax": 6}, {"rax": 7}))
     point = slot.raw.point[0]
     assert (slot.raw.points, point.addr, point.len, point.from_tick, point.stop_at) == (1, 0x1000, 4, 7, 3)
     assert (slot.raw.match_on, slot.raw.match.rip, slot.raw.match.rax) == (1, 5, 6)
+    assert (slot.raw.meant.rip, slot.raw.meant.rax) == (5, 7)
     for number in range(lib.GR_HITS + 3):
         slot.raw.hit[number % lib.GR_HITS].tick = number
         slot.raw.hits += 1

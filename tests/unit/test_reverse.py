@@ -9,6 +9,7 @@ import pytest
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp import calls
+from gdbrr.rsp.process import history
 from gdbrr.rsp.reverse import (
     ACCESS_WATCH,
     HARDWARE,
@@ -22,7 +23,7 @@ from gdbrr.rsp.reverse import (
     slots,
     split,
 )
-from gdbrr.timeline.model import Epoch, Hit, Interrupted, Moment, Point, PointKind
+from gdbrr.timeline.model import Epoch, Hit, Moment, Point, PointKind, Progress
 
 SPAN = Span(Moment(0), Moment(1000, 0x401000, 2), [Epoch(i, i * 250, i * 250 + 250, 10, i / 2) for i in range(4)])
 
@@ -188,11 +189,14 @@ def test_a_list_that_takes_long_is_asked_for_by_a_move(monkeypatch: pytest.Monke
         def know(self, *_: object) -> bool:
             return True
 
-        def rows(self, *_: object) -> None:
-            raise Interrupted("interrupted")
+        def rows(self, _before: Moment, _count: int, progress: Progress) -> None:
+            while True:
+                progress("searching", 0.0)
 
-    monkeypatch.setattr(calls.history, "changes", lambda *_: pytest.fail("it is late already"))
-    navigator, link = cast(Any, SimpleNamespace(timeline=object(), listed=Slow())), cast(Any, None)
+    monkeypatch.setattr(history, "changes", lambda *_: pytest.fail("it is late already"))
+    monkeypatch.setattr(history, "Changes", lambda *_: Slow())
+    navigator = cast(Any, SimpleNamespace(timeline=object(), listed=history.Listing()))
+    link = cast(Any, SimpleNamespace(take_interrupt=lambda: False, pump=lambda: None))
     point = {"kind": "change", "addr": 0x1000, "length": 4}
     body = {"verb": "history", "points": [point], "before": "7", "count": 3}
-    assert calls.answer(navigator, link, body) == {"ok": {"rows": [], "late": True, "each": True}}
+    assert calls.answer(navigator, link, body) == {"ok": {"rows": [], "late": True, "each": False}}
