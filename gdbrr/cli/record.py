@@ -52,8 +52,8 @@ examples:
   gdbrr record --runs 500 --until crash ./app  in order pct, seed after seed, until a run crashes: that one is kept
 
 --digest looks at all memory behind every N-th operation of a thread, where all others stand at operations of their
-own, because memory that others write to meanwhile has no meaning as a whole. In order parallel they stand for it, and
-it is left out where one of them does not within 50 ms, as one that computes. A replay whose registers or memory
+own, because memory that others write to meanwhile has no meaning as a whole. In order parallel it is
+taken while one thread lives; with --set digest_beside=on the others stand for it. A replay whose registers or memory
 differ is desynchronised and names the first page.
 
 --runs N makes up to N recordings in order pct (or --order random), with the seeds from --seed (default 1) on, with no

@@ -216,6 +216,8 @@ void gr_digest_pass(struct gr_thread *self)
 
 static bool others_stand(struct gr_thread *self)
 {
+	if (!gr_digest_beside())
+		return false;
 	if (gr_halt_others(self))
 		return true;
 	self->digest_at = self->pub.ops + gr_ctl->knob[GR_KNOB_digest];

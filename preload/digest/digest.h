@@ -15,6 +15,12 @@ static inline bool gr_digest_on(void)
 	return gr_ctl->knob[GR_KNOB_digest] != 0;
 }
 
+// In order `parallel` while several threads live, too.
+static inline bool gr_digest_beside(void)
+{
+	return gr_digest_on() && gr_ctl->knob[GR_KNOB_digest_beside] && !gr_ctl->knob[GR_KNOB_order];
+}
+
 // Leaving an operation with the program's registers in `frame`: takes a digest when one is due (recording) or next
 // (replay). Behind a system `call` the vector registers and the red zone belong to the program, behind a library function to
 // nobody.

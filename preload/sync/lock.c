@@ -81,7 +81,7 @@ static uint32_t replay(struct gr_thread *self, const struct gr_lock *site, struc
 // the function that waits returns; before that there is no digest.
 static bool is_unsteady(void)
 {
-	return gr_digest_on() && !gr_ctl->knob[GR_KNOB_order];
+	return gr_digest_beside();
 }
 
 static void forget_way(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint32_t held)

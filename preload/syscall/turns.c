@@ -243,7 +243,7 @@ static bool is_life(uint64_t word)
 // In order `parallel`: a place to stand at for a digest.
 long gr_nested_standing(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
 {
-	if (!waits(a) || !gr_digest_on())
+	if (!waits(a) || !gr_digest_beside())
 		return gr_wait_once(self, nr, a, held, cancel);
 	gr_halt_stand(self);
 	long ret = by_kernel(self, a, (struct ends){held, cancel});
