@@ -173,23 +173,12 @@ bool gr_thread_is(const struct gr_thread *t, uint32_t tid)
 	return t->pub.tid == tid;
 }
 
-static bool is_now(const struct gr_thread *t, uint32_t tid)
-{
-	return t->pub.tid == tid;
-}
-
-static bool was_before(const struct gr_thread *t, uint32_t tid)
-{
-	return t->pub.tid != tid && gr_thread_is(t, tid);
-}
-
 bool gr_thread_recorded(uint32_t tid, uint32_t nth, uint32_t *ret)
 {
-	bool (*const ways[])(const struct gr_thread *t, uint32_t tid) = {is_now, was_before};
 	const struct gr_thread *t;
-	for (unsigned way = 0; way < 2; way++)
+	for (unsigned former = 0; former < 2; former++)
 		for (uint32_t i = 0; i < GR_LIVE_THREADS && !gr_thread_untouched(t = gr_thread_block(i)); i++)
-			if (gr_thread_lives(t) && ways[way](t, tid) && !nth--) {
+			if (gr_thread_lives(t) && gr_thread_is(t, tid) && (t->pub.tid != tid) == former && !nth--) {
 				*ret = t->pub.recorded_tid;
 				return true;
 			}

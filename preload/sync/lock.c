@@ -79,11 +79,6 @@ static uint32_t replay(struct gr_thread *self, const struct gr_lock *site, struc
 // at the word, and may ask again without having waited. Both leave what they saw in flags and registers. So nobody stands for a
 // digest in front of an attempt. INVARIANT(same-behind-a-wait): when he who waited has the lock, these registers are nobody's, because
 // the function that waits returns; before that there is no digest.
-static bool is_unsteady(void)
-{
-	return gr_digest_beside();
-}
-
 static void forget_way(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint32_t held)
 {
 	if (held) {
@@ -156,7 +151,7 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		return false;
 	}
 	if (gr_mode == GR_MODE_OFF || gr_closed || self->nest || !gr_lock_counts(site, word)) {
-		if (is_unsteady() && !self->nest)
+		if (gr_digest_beside() && !self->nest)
 			gr_mask_inner(word);
 		gr_lock_perform(site, frame, word);
 	} else if (is_quick(self)) {
@@ -166,7 +161,7 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		show(self, site, frame);
 		if (gr_lock_waited(site) && !gr_signal_none(self))
 			gr_signal_before_lock(self, frame);
-		bool unsteady = is_unsteady();
+		bool unsteady = gr_digest_beside();
 		if (gr_gate_steps(self) && !(unsteady && !gr_lock_gives(site, frame)))
 			gr_gate_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
 		uint32_t held = (gr_mode == GR_MODE_RECORD ? record : replay)(self, site, frame, word);

@@ -96,8 +96,9 @@ void gr_call_record(struct gr_call *call)
 		gr_call_start(call);
 	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
 	struct gr_call *real = staged ? &stage.real : call;
-	bool early = (gr_turn_on || gr_digest_on()) && (call->action != GR_ACT_RECORD || (!staged && gr_call_stores_early(call)));
-	bool stands = gr_digest_beside() && !early;
+	bool beside = gr_digest_beside();
+	bool early = (gr_turn_on || beside) && (call->action != GR_ACT_RECORD || (!staged && gr_call_stores_early(call)));
+	bool stands = beside && !early;
 	if (gr_turn_on) {
 		call->self->seat.stores = early;
 		gr_turn_call(call->self, gr_call_waits(call));
