@@ -116,14 +116,19 @@ def used_by(pid: int) -> float | None:
     used, wants = 0, False
     for path in Path(f"/proc/{pid}/task").glob("*/stat"):
         with contextlib.suppress(OSError):
-            fields = path.read_text().rpartition(")")[2].split()
+            fields = _fields(path)
             wants |= fields[0] == "R"
             used += int(fields[11]) + int(fields[12])
     return used / os.sysconf("SC_CLK_TCK") if wants else None
 
 
+def _fields(stat: Path) -> list[str]:
+    """What stands behind the name, which may hold anything: the state first."""
+    return stat.read_text().rpartition(")")[2].split()
+
+
 def _is_stopped(pid: int) -> bool:
     try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in ("T", "t")
+        return _fields(Path(f"/proc/{pid}/stat"))[0] in ("T", "t")
     except OSError:
         return False
