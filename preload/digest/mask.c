@@ -23,8 +23,7 @@
 #define GRANULE 512U // bytes whose primitives stand in one chain
 #define RECENT 0x20000
 #define KIND_SIMPLE 3 // __kind of a mutex: normal, recursive and errorcheck ones are below, adaptive, robust and PI ones not
-#define INNER 4 // locks in a descriptor
-#define SPANS ((8 + INNER) * GR_LIVE_THREADS + DEAD_STACKS + 2)
+#define SPANS (8 * GR_LIVE_THREADS + DEAD_STACKS + 2)
 #define DESCRIPTOR 0x900 // bytes of a thread's descriptor (glibc 2.35 and 2.36)
 #define DEAD_STACKS 4096 // heap/stack.c knows no more
 
@@ -43,7 +42,6 @@ static struct span { uint64_t start, end; } spans[SPANS]; // sorted by address
 static uint32_t spans_count, spans_at;
 static uint32_t tids[GR_LIVE_THREADS * (1 + GR_FORMER)], tids_count;
 static uint64_t tids_bits[16]; // by the low 10 bits: most words are not there
-static uint32_t inner[INNER]; // where in descriptors; 0: none
 static uint64_t main_lowest, main_left, main_descriptor;
 
 // ---------------------------------------------------------------- primitives
@@ -174,30 +172,13 @@ static void add_waiting(const struct gr_thread *self, const struct gr_thread *t)
 		}
 }
 
-void gr_mask_inner(uint64_t word)
-{
-	uint32_t at = 0;
-	for (uint32_t i = 0; i < gr_thread_blocks() && !at; i++) {
-		const struct gr_thread *t = gr_thread_block(i);
-		if (gr_thread_lives(t) && word - t->fs_base < DESCRIPTOR)
-			at = (uint32_t)(word - t->fs_base);
-	}
-	for (uint32_t i = 0; at && i < INNER; i++) {
-		uint32_t none = 0;
-		if (__atomic_compare_exchange_n(&inner[i], &none, at, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED) || none == at)
-			return;
-	}
-}
-
 // What threads do with each other's descriptors behind the engine's back: where two really run beside each other, in which order is in
 // no recording. A thread that was born detached takes itself out of the library's list, and keeps the neighbours it had then.
-static void add_inner(const struct gr_thread *t)
+static void add_links(const struct gr_thread *t)
 {
 	uint64_t links = gr_cancel_links(t);
 	if (links)
 		add_span(links, links + 16);
-	for (uint32_t i = 0; i < INNER && inner[i]; i++)
-		add_span(t->fs_base + inner[i], t->fs_base + inner[i] + 4);
 }
 
 static void add_thread(const struct gr_thread *self, const struct gr_thread *t, uint64_t lowest)
@@ -247,7 +228,7 @@ void gr_mask_begin(struct gr_thread *self, uint64_t lowest)
 		if (t != self && gr_thread_lives(t))
 			add_thread(self, t, gr_thread_stands(t)->rsp - GR_RED_ZONE);
 		if (beside && gr_thread_lives(t))
-			add_inner(t);
+			add_links(t);
 	}
 }
 

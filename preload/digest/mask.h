@@ -13,9 +13,6 @@
 // (signal/loop/state.c).
 void gr_mask_primitive(struct gr_thread *self, enum gr_op op, uint64_t object);
 
-// A lock in a thread's descriptor, whose order nobody sees: at that place there is one in each.
-void gr_mask_inner(uint64_t word);
-
 // Below a stack pointer at a system call; a function that returns leaves nothing there.
 #define GR_RED_ZONE 128
 

@@ -118,13 +118,11 @@ uint64_t gr_lock_word(const struct gr_lock *lock, const struct gr_regs *regs)
 	return word;
 }
 
-// What nobody can see the order of: words in threads' own descriptors, which lie on their stacks, and those of the loader's
-// data, where the library keeps the stacks of threads, but for the loader's mutexes. INVARIANT(none-under-a-primitive): of
-// all words only these are also used by library functions that run on behalf of an operation, and not at all on replay.
+// What nobody can see the order of: words of the loader's data, where the library keeps the stacks of threads, but for the
+// loader's mutexes. INVARIANT(none-under-a-primitive): of all words only these are also used by library functions that run on
+// behalf of an operation, and not at all on replay.
 bool gr_lock_counts(const struct gr_lock *lock, uint64_t word)
 {
-	if (word >= GR_STACKS_ADDR && word < GR_STACKS_END)
-		return false;
 	return lock->mutex || word < loader_start || word >= loader_end;
 }
 

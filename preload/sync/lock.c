@@ -151,8 +151,6 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		return false;
 	}
 	if (gr_mode == GR_MODE_OFF || gr_closed || self->nest || !gr_lock_counts(site, word)) {
-		if (gr_digest_beside() && !self->nest)
-			gr_mask_inner(word);
 		gr_lock_perform(site, frame, word);
 	} else if (is_quick(self)) {
 		record(self, site, frame, word);

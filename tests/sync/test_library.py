@@ -87,7 +87,26 @@ def test_control_without_these_handlers_a_replay_is_desynchronised(tmp_path: Pat
     assert "desynchronised at tick" in replay(altered).expect(EXIT_DESYNC).err
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("order", ["parallel", "serial", "random", "pct"])
+def test_a_signal_to_a_thread_that_is_about_to_end(order: str, tmp_path: Path) -> None:
+    """The library sends none to a thread that has said so, under a lock in its descriptor."""
+    for number in range(RECORDINGS):
+        demo = tmp_path / f"{number}.demo"
+        first = record(build("libc_ending"), demo, options=("--order", order)).expect(0)
+        for _ in range(REPLAYS):
+            assert replay(demo).expect(0).out == first.out
+
+
+def test_control_without_it_such_a_signal_is_missed(tmp_path: Path) -> None:
+    for number in range(6):
+        demo, threads = tmp_path / f"{number}.demo", str(500 << number)
+        record(build("libc_ending"), demo, threads, options=("--set", "engine.locks=off")).expect(0)
+        if replay(demo).status == EXIT_DESYNC:
+            return
+    pytest.fail("every replay sent what the recording did")
+
+
+@pytest.mark.parametrize("name", [*PROGRAMS, "libc_ending"])
 def test_the_program_differs_from_run_to_run(name: str) -> None:
     first = run(build(name)).expect(0).out
     assert any(run(build(name)).expect(0).out != first for _ in range(100))
