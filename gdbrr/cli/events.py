@@ -26,7 +26,8 @@ examples:
   gdbrr events crash.demo --from 500 --to 520    ticks 500 to 520
   gdbrr events crash.demo --json | head -1       one JSON object a line, with all fields
 
-A tick is the place of an operation in the order, as in `rr-goto TICK`.
+A tick is the place of an operation in the order, as in `rr-goto TICK`. Threads are counted from 0, as they were made;
+GDB has numbers of its own, and `info threads` shows the recorded id of each, as `gdbrr info DEMO` does.
 """
 
 

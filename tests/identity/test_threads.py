@@ -77,8 +77,8 @@ def test_states_of_several_threads_are_the_recording_s(name: str, order: str, tm
     [
         ("global", "counter.* of unseen_threads"),
         ("heap", "heap blocks of 48 bytes"),
-        ("stack", "the stack of thread 2"),
-        ("thread-local", "thread-local memory of thread 2"),
+        ("stack", "the stack of thread 1"),
+        ("thread-local", "thread-local memory of thread 1"),
     ],
 )
 def test_control_what_another_thread_keeps_is_named(where: str, name: str, order: str, tmp_path: Path) -> None:
@@ -115,6 +115,6 @@ def test_control_a_byte_of_another_thread_s_stack_in_a_leaf(order: str, tmp_path
             pointer = second.regs["rsp"]
             local = pointer + os.pread(memory.fileno(), 256, pointer).index(LOCAL)
             assert os.pwrite(memory.fileno(), b"\x55", local) == 1
-        with pytest.raises(Desynchronised, match="on that page: the stack of thread 2"):
+        with pytest.raises(Desynchronised, match="on that page: the stack of thread 1"):
             worker.run(timeline.end.tick)
         worker.drop()

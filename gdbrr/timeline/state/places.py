@@ -95,12 +95,12 @@ def _of_thread(threads: Threads, area: Area | None, address: int, page: int | No
         descriptor = thread.regs["fs_base"]
         stack = page is not None and thread.regs["rsp"] - _RED_ZONE <= address and page + lib.GR_PAGE <= descriptor
         if thread.in_engine and not stack and descriptor - _LOCAL <= address < descriptor + _LOCAL:
-            return f"thread-local memory of thread {thread.index + 1}"
+            return f"thread-local memory of thread {thread.index}"
     above = [thread for thread in threads if area.start <= thread.regs["rsp"] - _RED_ZONE <= address < area.end]
     if not above:
         return ""
     thread = max(above, key=lambda one: one.regs["rsp"])
-    return f"the stack of thread {thread.index + 1}, {address - thread.regs['rsp']:#x} from its pointer"
+    return f"the stack of thread {thread.index}, {address - thread.regs['rsp']:#x} from its pointer"
 
 
 # ---------------------------------------------------------------- the heap

@@ -187,16 +187,16 @@ def _registers(mine: Sequence[ThreadView], theirs: Sequence[ThreadView]) -> Iter
     others, ids = {view.index: view.regs for view in theirs}, (ids_of(mine), ids_of(theirs))
     for view in mine:
         if view.index not in others:
-            yield f"thread {view.index + 1} is in one only"
+            yield f"thread {view.index} is in one only"
             continue
         for name, value in view.regs.items():
             other = others[view.index][name]
             mask = _FLAGS if name == "eflags" else -1
             meant = None if name == "eflags" else meant_by(value, ids[0])
             if name not in _LEFT_OUT and (value ^ other) & mask and not (meant and meant == meant_by(other, ids[1])):
-                yield f"{name} of thread {view.index + 1} is {value:#x}, not {other:#x}"
+                yield f"{name} of thread {view.index} is {value:#x}, not {other:#x}"
     for index in sorted(others.keys() - {view.index for view in mine}):
-        yield f"thread {index + 1} is in one only"
+        yield f"thread {index} is in one only"
 
 
 def ids_of(threads: Sequence[ThreadView]) -> dict[int, int]:

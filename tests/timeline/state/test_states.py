@@ -136,7 +136,7 @@ def test_control_a_byte_of_a_checkpoint(byte: int, moments_program: Program, tmp
 
 
 @pytest.mark.parametrize(
-    ("where", "name"), [("g", "counter of unseen"), ("h", "heap block 0x"), ("s", "the stack of thread 1")]
+    ("where", "name"), [("g", "counter of unseen"), ("h", "heap block 0x"), ("s", "the stack of thread 0")]
 )
 def test_control_what_is_not_recorded_is_found(where: str, name: str, tmp_path: Path) -> None:
     """A program that keeps what gdbrr does not see, and prints nothing of it: nothing else notices."""
@@ -161,7 +161,7 @@ def test_control_a_register(moments_program: Program, tmp_path: Path) -> None:
     with open_demo(recorded(moments_program.path, tmp_path, *EPOCHS), check=True) as timeline:
         one, other = (timeline.seek(Moment(tick)) for tick in (3, 60))
         told = list(differences(one._worker, other._worker, len(timeline.demo.threads)))
-        assert any(what.startswith("rip of thread 1 is") for what in told)
+        assert any(what.startswith("rip of thread 0 is") for what in told)
         assert state_of(one._worker.control, one._worker.slot)[0].registers != (
             state_of(other._worker.control, other._worker.slot)[0].registers
         )
@@ -204,7 +204,7 @@ def test_a_lock_of_the_c_library_leaves_one_state_by_stub_and_by_trap(tmp_path: 
 
 @pytest.mark.parametrize(
     ("where", "name"),
-    [("g", "counter.* of unseen"), ("h", "heap blocks of 48 bytes"), ("s", "the stack of thread 1")],
+    [("g", "counter.* of unseen"), ("h", "heap blocks of 48 bytes"), ("s", "the stack of thread 0")],
 )
 def test_control_a_recording_with_digests_is_compared_by_the_skeleton(where: str, name: str, tmp_path: Path) -> None:
     """INVARIANT(pages-are-recorded): of what differs the page is known, and what stands there."""
@@ -230,7 +230,7 @@ def test_a_recording_with_digests_is_compared_in_leaves(tmp_path: Path) -> None:
         area = next(line for line in Path(f"/proc/{worker.pid}/maps").read_text().splitlines() if "[stack]" in line)
         address = int(area.split()[0].split("-")[1], 16) - 16
         alter(worker.pid, address, b"\x55")
-        told = "the state differs in 1 pages of memory.*; on that page: the stack of thread 1"
+        told = "the state differs in 1 pages of memory.*; on that page: the stack of thread 0"
         with pytest.raises(Desynchronised, match=told):
             worker.run(timeline.end.tick)
         worker.drop()
