@@ -252,13 +252,14 @@ static bool is_tid(uint32_t word)
 
 // A lock names its owner by the kernel's id of the thread, which is another one in every process: it is looked for where the
 // words around say that it is one, because libc and the loader have locks of their own. What is kept is whether there is an owner.
-//	pthread_mutex_t:  lock, count, OWNER, users, kind, spins, list[4]   (robust and PI: the id is in `lock` too)
+//	pthread_mutex_t:  lock, count, OWNER, users, kind, spins, list[4]   (robust and PI: the id is in `lock` too; who waits for a
+//	                  condition is one of the users)
 //	pthread_rwlock_t: readers, writers, phase, writers' futex, 0, 0, OWNER, shared
 // INVARIANT(no-owner-by-chance): every word of the lock is looked at; numbers that happen to be a thread's id are frequent.
 static bool owns_mutex(uint64_t at)
 {
 	uint32_t m[10];
-	if (gr_peek(m, at - 8, sizeof m) != sizeof m || m[3] != 1 || m[4] >= 0x400 || m[1] >= 0x10000 || m[5] >= 0x10000)
+	if (gr_peek(m, at - 8, sizeof m) != sizeof m || !m[3] || m[3] > GR_LIVE_THREADS || m[4] >= 0x400 || m[1] >= 0x10000 || m[5] >= 0x10000)
 		return false;
 	bool robust = m[4] & 16, inherits = m[4] & 32;
 	if (robust || inherits)

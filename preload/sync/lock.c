@@ -31,6 +31,7 @@
 #define CELLS 1024
 #define TF 0x100
 #define ODD_FLAGS 0x40500 // AC, DF, TF
+#define ARITHMETIC 0x8d5ULL
 
 static struct { _Alignas(64) uint32_t latch; uint64_t word; } cells[CELLS];
 
@@ -76,23 +77,30 @@ static uint32_t replay(struct gr_thread *self, const struct gr_lock *site, struc
 }
 
 // What is in no recording of order `parallel`: in front of an attempt the library looks at a stream's owner, and whoever asked in vain looks
-// at the word, and may ask again without having waited. Both leave what they saw in flags and registers. So nobody stands for a
+// at the word, and may ask again without having waited. Both leave what they saw in registers. So nobody stands for a
 // digest in front of an attempt. INVARIANT(same-behind-a-wait): when he who waited has the lock, these registers are nobody's, because
 // the function that waits returns; before that there is no digest.
-static void forget_way(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint32_t held)
+static void forget_way(struct gr_thread *self, struct gr_regs *regs, uint32_t held)
 {
 	if (held) {
 		gr_digest_pass(self);
 		return;
 	}
 	regs->rdx = regs->rsi = regs->r8 = regs->r9 = regs->r10 = 0;
-	if (site->exchange) // the other instruction's result is a flag
-		regs->eflags &= ~0x8d5ULL;
+}
+
+// INVARIANT(no-id-in-flags): in front of a mutex of its own the library compares kernel ids, and behind the instruction it looks at what
+// that found; what stands in the flags between these two is no part of a state.
+static struct gr_regs as_state(const struct gr_regs *regs)
+{
+	struct gr_regs ret = *regs;
+	ret.eflags &= ~ARITHMETIC;
+	return ret;
 }
 
 static void show(struct gr_thread *self, const struct gr_lock *site, const struct gr_regs *regs)
 {
-	self->pub.shown = *regs;
+	self->pub.shown = as_state(regs);
 	self->pub.shown.fs_base = self->fs_base;
 	self->pub.shown.gs_base = 0;
 	self->pub.ret_pc = site->addr + site->length;
@@ -104,8 +112,10 @@ static void show(struct gr_thread *self, const struct gr_lock *site, const struc
 // was given back.
 static void leave(struct gr_thread *self, struct gr_regs *regs, uint64_t word)
 {
-	if (gr_digest_on())
-		gr_digest_leave(self, regs, true);
+	if (gr_digest_on()) {
+		struct gr_regs state = as_state(regs);
+		gr_digest_leave(self, &state, true);
+	}
 	if (!gr_signal_none(self) && (gr_mode == GR_MODE_REPLAY || *(volatile uint32_t *)word == 0))
 		gr_signal_behind_lock(self, regs);
 	if (gr_mode == GR_MODE_REPLAY)
@@ -164,7 +174,7 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 			gr_gate_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
 		uint32_t held = (gr_mode == GR_MODE_RECORD ? record : replay)(self, site, frame, word);
 		if (unsteady && gr_lock_waited(site))
-			forget_way(self, site, frame, held);
+			forget_way(self, frame, held);
 		frame->rip = site->addr + site->length;
 		leave(self, frame, word);
 	}

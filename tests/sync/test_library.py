@@ -62,6 +62,16 @@ def test_single_characters_are_not_lost(tmp_path: Path) -> None:
         assert out.startswith("20000 characters\n")
 
 
+@pytest.mark.parametrize("order", ["serial", "random", "pct"])
+def test_states_are_the_same_while_the_library_waits_for_a_condition(order: str, tmp_path: Path) -> None:
+    """A mutex of its own then has several users; its owner, a kernel id, is no part of a state all the same."""
+    for number in range(RECORDINGS):
+        demo = tmp_path / f"{number}.demo"
+        first = record(build("libc_aio"), demo, options=("--order", order, "--digest=1")).expect(0)
+        for _ in range(REPLAYS):
+            assert replay(demo).expect(0).out == first.out
+
+
 @pytest.mark.parametrize("digest", [(), ("--digest=8",)], ids=["plain", "digest"])
 @pytest.mark.parametrize("order", ["parallel", "serial", "random", "pct"])
 def test_a_handler_begins_while_its_thread_waits_for_such_a_lock(
@@ -106,7 +116,7 @@ def test_control_without_it_such_a_signal_is_missed(tmp_path: Path) -> None:
     pytest.fail("every replay sent what the recording did")
 
 
-@pytest.mark.parametrize("name", [*PROGRAMS, "libc_ending"])
+@pytest.mark.parametrize("name", [*PROGRAMS, "libc_ending", "libc_aio"])
 def test_the_program_differs_from_run_to_run(name: str) -> None:
     first = run(build(name)).expect(0).out
     assert any(run(build(name)).expect(0).out != first for _ in range(100))
