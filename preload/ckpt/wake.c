@@ -29,8 +29,9 @@ static uint32_t expected, arrived;
 	(CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM | CLONE_SETTLS | CLONE_PARENT_SETTID)
 
 // ---------------------------------------------------------------- locks of the library itself
-// The loader and the library (for asynchronous input and name lookup) have recursive mutexes of their own, taken by the library's
-// own functions, which hold the kernel's id of their owner: on replay that of this process's thread, which in a copy has another one.
+// The loader and the library (for asynchronous input and name lookup) have recursive mutexes of their own, and read-write locks
+// (for locales and messages), taken by the library's own functions, which hold the kernel's id of their owner: on replay that of
+// this process's thread, which in a copy has another one.
 static struct { uint64_t start, end; } data[2];
 
 #define HELD_MAX 8
@@ -64,6 +65,27 @@ void gr_wake_init(void)
 	find_data_of_library();
 }
 
+static void collect(int *owner)
+{
+	struct gr_thread *t = *owner > 0 ? gr_thread_by_tid(*owner) : NULL;
+	if (!t || held_count == HELD_MAX)
+		return;
+	held[held_count].owner = owner;
+	held[held_count++].thread = t;
+}
+
+static bool is_locked(const struct __pthread_mutex_s *m)
+{
+	return m->__lock >= 1 && m->__lock <= 2 && m->__count && m->__kind == PTHREAD_MUTEX_RECURSIVE_NP;
+}
+
+// As pthread_rwlock_common.c has it, since glibc 2.25: who gives back a lock that is not his to write gives it back as a reader.
+static bool is_written(const struct __pthread_rwlock_arch_t *l)
+{
+	enum { WRITING = 3, OCCUPIED = 1 }; // its phase is a writer's, who is there
+	return (l->__readers & WRITING) == WRITING && l->__wrphase_futex & OCCUPIED && l->__writers_futex & OCCUPIED && !l->__shared;
+}
+
 // INVARIANT(collect-then-write): old ids and new ones may overlap, so owners are found before any thread has a new one.
 static void collect_owners(void)
 {
@@ -71,13 +93,11 @@ static void collect_owners(void)
 	for (unsigned i = 0; i < sizeof data / sizeof *data; i++)
 		for (uint64_t at = data[i].start; at + sizeof(struct __pthread_mutex_s) <= data[i].end; at += 8) {
 			struct __pthread_mutex_s *m = (struct __pthread_mutex_s *)at;
-			if (m->__lock < 1 || m->__lock > 2 || !m->__count || m->__kind != PTHREAD_MUTEX_RECURSIVE_NP)
-				continue;
-			struct gr_thread *t = m->__owner > 0 ? gr_thread_by_tid(m->__owner) : NULL;
-			if (!t || held_count == HELD_MAX)
-				continue;
-			held[held_count].owner = &m->__owner;
-			held[held_count++].thread = t;
+			struct __pthread_rwlock_arch_t *l = (struct __pthread_rwlock_arch_t *)at;
+			if (is_locked(m))
+				collect(&m->__owner);
+			else if (at + sizeof *l <= data[i].end && is_written(l))
+				collect(&l->__cur_writer);
 		}
 }
 

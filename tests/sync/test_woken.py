@@ -86,3 +86,23 @@ def test_it_goes_on_inside_of_the_loader(tmp_path: Path) -> None:
         seen = [word(timeline.seek(Moment(tick)), where["loaded"]) for tick in range(40, timeline.end.tick, 37)]
         assert seen == sorted(seen)
         assert word(timeline.seek(timeline.end), where["loaded"]) == 16
+
+
+@pytest.mark.parametrize("order", ["parallel", "serial"])
+def test_it_goes_on_while_the_library_looks_for_locales(order: str, tmp_path: Path) -> None:
+    """INVARIANT(collect-then-write): a read-write lock of the library knows who writes."""
+    program = build("libc_locale", "-no-pie")
+    asked, demo = symbols(program)["asked"], tmp_path / "x.demo"
+    record(program, demo, options=("--order", order, "--set", "epochs.ticks=16")).expect(0)
+    with open_demo(demo, check=True) as timeline:
+        checkpoints = timeline._checkpoints
+        checkpoints.reach(timeline.end.tick)
+        for tick in range(1, timeline.end.tick, 3):
+            original = checkpoints.worker_at(tick)
+            copy = original.freeze()
+            woken = checkpoints.wake(copy)
+            woken.run(timeline.end.tick)
+            assert int.from_bytes(woken.read(asked, 4), "little") == 6, tick
+            for one in (original, copy, woken):
+                one.drop()
+        assert timeline.verify() > 3
