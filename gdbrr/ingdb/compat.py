@@ -6,12 +6,13 @@ Owns: nothing; GDB owns what it shows.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import os
 import re
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -283,6 +284,21 @@ def _code() -> str:
         return f"{name} in {os.path.basename(library)}" if library else name
     except gdb.error:
         return ""
+
+
+@contextlib.contextmanager
+def selection() -> Iterator[None]:
+    """The user's thread and frame come back."""
+    thread = gdb.selected_thread()
+    frame = gdb.selected_frame() if thread is not None else None
+    try:
+        yield
+    finally:
+        if thread is not None and thread.is_valid():
+            if gdb.selected_thread() != thread:
+                thread.switch()
+            if frame is not None and frame.is_valid():
+                frame.select()
 
 
 def pc() -> int:

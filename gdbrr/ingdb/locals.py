@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
 from gdbrr.ingdb.lvalues import names
 
@@ -85,7 +86,7 @@ class Locals:
         finally:
             self._moving = False
             asleep = [each for each in self._known.values() if each.sleeps]
-            with _selection():
+            with compat.selection():
                 for thread in {each.thread for each in asleep}:
                     if _select(thread):
                         self._wake([each for each in asleep if each.thread == thread and each.is_here()])
@@ -96,7 +97,7 @@ class Locals:
             self._known[number].told = True
 
     def _send_to_sleep(self, them: Sequence[_Local]) -> None:
-        with _selection():
+        with compat.selection():
             for each in them:
                 if not _select(each.thread) or not each.is_here():
                     continue  # GDB has its own way with one whose frame has ended
@@ -140,17 +141,3 @@ def _select(ptid: Any) -> bool:
         return False
     thread.switch()
     return True
-
-
-@contextlib.contextmanager
-def _selection() -> Iterator[None]:
-    """The user's thread and frame come back."""
-    thread = gdb.selected_thread()
-    frame = gdb.selected_frame() if thread is not None else None
-    try:
-        yield
-    finally:
-        if thread is not None and gdb.selected_thread() != thread and thread.is_valid():
-            thread.switch()
-            if frame is not None and frame.is_valid():
-                frame.select()

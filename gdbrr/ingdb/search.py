@@ -123,11 +123,11 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
 
     A QUIET search without a hit lands at the start, as reverse-continue does. HIT tells whether that is one, too.
     """
-    before = session.status()["moment"]
+    before = session.now()["moment"]
     stay = {} if quiet else {"stay": True}  # who sees each stop need not see the start
     if not session.move(quiet, **{"count": 1, **stay, **target}):
         raise KeyboardInterrupt
-    after = session.status()
+    after = session.now()
     if after.get("missed"):
         return False
     if after.get("born"):
@@ -151,7 +151,7 @@ def _watched(session: Session, expr: str) -> tuple[Watch, str | None]:
 
 def _origin(session: Session) -> str | None:
     """The moment to come back to; None for the process that is being recorded. What was changed by hand is undone."""
-    status = session.status()
+    status = session.now()
     if status.get("altered"):
         session.arrive(shown=False)
     return None if status["live"] else str(status["moment"])
@@ -172,7 +172,7 @@ def _return_to(session: Session, origin: str | None, quiet: bool) -> None:
 def _go_to(session: Session, moment: str | None, quiet: bool) -> None:
     if moment is None:
         session.live(quiet)
-    elif session.status()["moment"] != moment and not session.move(quiet, moment=moment):
+    elif session.now()["moment"] != moment and not session.move(quiet, moment=moment):
         raise KeyboardInterrupt
 
 
@@ -196,7 +196,7 @@ def history(session: Session, expr: str) -> Iterator[Change]:
     if origin is None:
         _at_the_end(session, watch)
     try:
-        yield from _changes(session, watch, str(session.status()["moment"]))
+        yield from _changes(session, watch, str(session.now()["moment"]))
     finally:
         _return_to(session, origin, True)
 

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import contextlib
 import os
-import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import asking, compat, moving, text
 from gdbrr.ingdb.link import Link, Server, brings_files, find_python
 from gdbrr.ingdb.params import Settings
-from gdbrr.ingdb.words import Line
+from gdbrr.ingdb.words import plain_words, shell_words
 
 # sysroot: the program's files are this machine's; fetching them through the connection takes twice as long.
 # remotetimeout: a question to the server may wait for a search; 2 seconds are for serial lines.
@@ -250,8 +249,25 @@ class Session:
     # ------------------------------------------------------------ in a session
 
     def status(self) -> dict[str, Any]:
+        """What is open. Of where in time it stands, what is known at once."""
         reply = self.require().request("status")
         return dict(reply)
+
+    def now(self) -> dict[str, Any]:
+        """The same, and the moment, however long it takes to find out which pass of a loop this is."""
+        status = self.status()
+        if not status["late"]:
+            return status
+        seen = not self._unseen
+        with compat.selection():
+            if not self.move(True, where="here", named=True):
+                raise KeyboardInterrupt
+            if seen:
+                self.arrive(shown=False)
+        status = self.status()
+        if status["late"]:  # the server said why
+            raise GdbrrError("which moment this is could not be found out", hint="try: rr-goto MOMENT")
+        return status
 
     def move(self, quiet: bool = False, **target: Any) -> bool:
         """Go to TARGET by GDB's own reverse-continue, so that every front end sees a stop; False if interrupted.
@@ -300,11 +316,12 @@ class Session:
         return True
 
     def say_when(self) -> None:
+        status = self.now()
         here = compat.place()
-        compat.write(text.when(self.status(), here.thread, here.name, here.code))
+        compat.write(text.when(status, here.thread, here.name, here.code))
 
     def say_epochs(self) -> None:
-        status = self.status()
+        status = self.now()
         compat.write(text.epochs(self.require().request("epochs"), status["epoch"]))
         compat.write(text.bar(status))
 
@@ -327,6 +344,7 @@ class Session:
         compat.write("The recording ends here. The process goes on without it, and may be changed.")
 
     def mark(self, name: str) -> None:
+        self.now()
         marks = self.require().request("marks", add=name)
         compat.write(f"{name} is tick {marks[name]}. Try: rr-goto {name}")
 
@@ -346,54 +364,3 @@ class Session:
     def say_info(self) -> None:
         compat.write(text.facts(self.require().request("describe")))
         self.say_when()
-
-
-def shell_operator(args: str) -> str:
-    """The first redirection or other operator the shell would see in ARGS, or an empty string."""
-    quote = previous = ""
-    skip = False
-    for char in args:
-        if skip:
-            skip = False
-        elif char == quote:
-            quote = ""
-        elif char == "\\" and quote != "'":
-            skip = True
-        elif char in "'\"" and not quote:
-            quote = char
-        elif char in "<>|&;\n" and not quote and previous != "$":
-            return char
-        previous = char
-    return ""
-
-
-def shell_words(args: str, env: Mapping[str, str], folder: str) -> list[str]:
-    """The words that GDB's `run` would hand the program: it lets the shell expand `set args`."""
-    operator = shell_operator(args)
-    if operator:
-        raise GdbrrError(
-            f"{operator!r} in the arguments is not supported by rr-start", hint="try: gdbrr record in a shell"
-        )
-    if not args.strip():
-        return []
-    shell = os.environ.get("SHELL") or "/bin/sh"
-    # The first word is there so that arguments which expand to nothing do not print one empty word.
-    done = subprocess.run(
-        [shell, "-c", f"printf '%s\\0' x {args}"],
-        env=dict(env),
-        cwd=folder,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        check=False,
-    )
-    if done.returncode:
-        raise GdbrrError(f"{shell} cannot expand the arguments {args!r}", hint="try: show args")
-    return [word.decode("utf-8", "surrogateescape") for word in done.stdout.split(b"\0")[1:-1]]
-
-
-def plain_words(args: str, env: Mapping[str, str], folder: str) -> list[str]:
-    """The same under `set startup-with-shell off`: quotes count, nothing is expanded."""
-    line, found = Line(args), []
-    while not line.done:
-        found.append(line.word())
-    return found

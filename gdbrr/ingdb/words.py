@@ -1,10 +1,14 @@
 """The words of a command line as a shell would see them, with what is left of the line at hand.
 
-Runs in: GDB's Python, and without GDB in tests. May call: the standard library and gdbrr.errors; never gdb.
+Runs in: GDB's Python, and without GDB in tests. May call: the standard library, a shell and gdbrr.errors; never gdb.
 Owns: nothing.
 """
 
 from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping
 
 from gdbrr.errors import GdbrrError
 
@@ -79,3 +83,54 @@ class Line:
             raise GdbrrError(f"a quote {quote} is not closed", hint=f"end the word with {quote}")
         self._skip_space()
         return "".join(out)
+
+
+def shell_operator(args: str) -> str:
+    """The first redirection or other operator the shell would see in ARGS, or an empty string."""
+    quote = previous = ""
+    skip = False
+    for char in args:
+        if skip:
+            skip = False
+        elif char == quote:
+            quote = ""
+        elif char == "\\" and quote != "'":
+            skip = True
+        elif char in "'\"" and not quote:
+            quote = char
+        elif char in "<>|&;\n" and not quote and previous != "$":
+            return char
+        previous = char
+    return ""
+
+
+def shell_words(args: str, env: Mapping[str, str], folder: str) -> list[str]:
+    """The words that GDB's `run` would hand the program: it lets the shell expand `set args`."""
+    operator = shell_operator(args)
+    if operator:
+        raise GdbrrError(
+            f"{operator!r} in the arguments is not supported by rr-start", hint="try: gdbrr record in a shell"
+        )
+    if not args.strip():
+        return []
+    shell = os.environ.get("SHELL") or "/bin/sh"
+    # The first word is there so that arguments which expand to nothing do not print one empty word.
+    done = subprocess.run(
+        [shell, "-c", f"printf '%s\\0' x {args}"],
+        env=dict(env),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        check=False,
+    )
+    if done.returncode:
+        raise GdbrrError(f"{shell} cannot expand the arguments {args!r}", hint="try: show args")
+    return [word.decode("utf-8", "surrogateescape") for word in done.stdout.split(b"\0")[1:-1]]
+
+
+def plain_words(args: str, env: Mapping[str, str], folder: str) -> list[str]:
+    """The same under `set startup-with-shell off`: quotes count, nothing is expanded."""
+    line, found = Line(args), []
+    while not line.done:
+        found.append(line.word())
+    return found

@@ -43,6 +43,9 @@ def answer(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, 
 
 
 def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
+    """Of a stop in a loop, "late" says that there was no time to find out which moment this is: a move takes its time,
+    which is armed for "here", and "named".
+    """
     live = navigator.recording
     status: dict[str, Any] = {
         "program": navigator.session.program,
@@ -62,15 +65,15 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
     if navigator.timeline is None:
         ticks = navigator.session.live.ticks if navigator.session.live is not None else 0
         now = {"moment": str(ticks), "start": "0", "end": str(ticks), "ticks": ticks, "epoch": 0, "epochs": 1}
-        return {**status, **now, "approximate": False}
+        return {**status, **now, "approximate": False, "late": False}
     span = navigator.span()
-    moment, approximate = span.end, navigator.approximate
+    moment, late = span.end, False
     if not live and navigator.current is not None:
         try:
-            moment = navigator.moment(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
+            moment = navigator.moment(Meter(link, speak=False, deadline=time.monotonic() + history.AT_ONCE))
         except Interrupted:
             leaf = navigator.current.leaf
-            moment, approximate = Moment(leaf.tick if leaf is not None else span.end.tick), True
+            moment, late = Moment(leaf.tick if leaf is not None else span.end.tick), True
     return {
         **status,
         "moment": str(moment),
@@ -81,7 +84,8 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "seconds": navigator.timeline.seconds(moment.tick),
         "epoch": epoch_of(span.epochs, moment),
         "epochs": len(span.epochs),
-        "approximate": approximate,
+        "approximate": navigator.approximate,
+        "late": late,
     }
 
 
@@ -95,6 +99,16 @@ def _settle(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
             return {"settled": False}
         navigator.session.settle = None
     return {"settled": True}
+
+
+def moment_soon(navigator: Navigator, link: Link) -> Moment:
+    """For what cannot be asked again behind a move."""
+    try:
+        return navigator.moment(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
+    except Interrupted:
+        late = GdbrrError("which moment this is takes long to find out", hint="try: rr-when, and then this again")
+        bug.tell(late)  # of a write to memory GDB says only that it failed
+        raise late from None
 
 
 def _note(navigator: Navigator) -> str:
@@ -143,6 +157,7 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         terminal=str(body.get("terminal", "")),
         since=float(body.get("since", 0.0)),
         stay=bool(body.get("stay")),
+        named=bool(body.get("named")),
     )
     if target.live and navigator.live is None:
         raise GdbrrError("nothing is being recorded", hint="try: rr-start")
@@ -179,7 +194,7 @@ def _marks(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, 
         if navigator.recording:
             moment = Moment(navigator.session.live.ticks if navigator.session.live is not None else 0)
         else:
-            moment = navigator.moment(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
+            moment = moment_soon(navigator, link)
         marks.add(str(body["add"]), moment)
     if "remove" in body:
         marks.remove(str(body["remove"]))

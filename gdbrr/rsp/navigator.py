@@ -177,6 +177,8 @@ class Navigator(Forward):
         if target.live or (target.here and self.recording):
             return self._return_live()
         if target.here:
+            if target.named:
+                self.moment(progress)
             return self.again()
         self._leave_live(progress)
         if target.before is not None:
@@ -198,15 +200,12 @@ class Navigator(Forward):
         """One instruction or operation back in THREAD, or in the thread of the last stop (0)."""
         target, self.armed = self.armed, None
         self.undo(progress)
-        if target is not None and target.here:
+        if target is not None and target.here and not target.named:
             return self.here(SIGNAL_TRAP)
         if target is not None:  # with a watchpoint that it steps for, GDB moves by steps
             return self._armed_move(target, progress)
         self._leave_live(progress)
-        if thread in (0, self.thread):
-            now = self.moment(progress)
-        else:
-            now = self._locate(thread, progress)
+        now = self.moment(progress) if thread in (0, self.thread) else self._locate(thread, progress)
         before = self._timeline().previous(now, progress)
         if before is None:  # where the thread begins; GDB knows of no stop in another one
             self.thread = thread or self.thread

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -297,8 +296,7 @@ class Proxy:
             raise
 
     def _alter(self) -> Altered:
-        meter = Meter(self._link, speak=False, deadline=time.monotonic() + calls.ANSWER_SECONDS)
-        return self.navigator.alter(lambda: self.navigator.moment(meter))
+        return self.navigator.alter(lambda: calls.moment_soon(self.navigator, self._link))
 
     def _search_memory(self, request: rq.SearchMemory) -> bytes:
         return self._selected()[0].upstream.request(request.payload, timeout=120)

@@ -171,6 +171,8 @@ class Target:
     live: bool = False
     here: bool = False
     """No move: only the stop."""
+    named: bool = False
+    """Behind which the moment is known."""
     points: tuple[Point, ...] = ()
     count: int = 1
     before: Moment | None = None

@@ -288,17 +288,6 @@ def test_a_repeated_instruction_is_one_step_forwards_too(tmp_path: Path) -> None
     assert re.findall(r"^Hardware watchpoint \d+: (\S+)\n\nOld", out, re.MULTILINE) == ["filled[40]", "filled[0]"], out
 
 
-def test_a_stop_in_a_loop_that_repeats_its_registers(tmp_path: Path) -> None:
-    """Five hundred calls with equal registers: which of them it is tells memory, in a replay and while recording."""
-    program, demo = programs.build("moments", ["-no-pie"]), tmp_path / "x.demo"
-    gdbrr("record", "--set", "epoch_ticks=16", "-o", demo, "--", program).expect(0)
-    for first, then in ((f"rr-replay --start {demo}", "continue"), ("break main", "rr-start")):
-        commands = ("break touch", "tbreak main", first, then, "ignore 1 265", "continue", "reverse-stepi", "rr-when")
-        out = whole(program, *commands, "stepi", "rr-when", "reverse-continue", "rr-when")
-        assert re.findall(r"^tick \d+:0x[0-9a-f]+#(\d+) of", out, re.MULTILINE) == ["266", "266", "265"], out
-        assert "approximate" not in out
-
-
 def test_a_state_that_is_another_one_each_time_is_named(tmp_path: Path) -> None:
     """The program keeps what is not recorded. Only who asks for it is told, by the move that comes there again."""
     program, demo = programs.build("unseen", ["-no-pie"]), tmp_path / "x.demo"

@@ -206,7 +206,7 @@ class Stub:
                     "moment": str(self.now), "start": "0", "end": str(ticks), "ticks": ticks, "epoch": self.now // 4,
                     "epochs": 3, "thread": self.moments[self.now]["thread"], "live": self.live, "approximate": False,
                     "program": self.program, "recording": self.live, "finished": self.finished, "exited": self.finished,
-                    "early": self.early and not self.now,
+                    "early": self.early and not self.now, "late": False,
                 }
             }  # fmt: skip
         if verb == "epochs":
