@@ -270,8 +270,9 @@ struct gr_slot {
 	struct gr_hit hit[GR_HITS];
 	uint32_t hits_taken;   // futex; the controller's: the low half of how many it has read (GR_SLOT_KEEP_HITS)
 	uint8_t condition[GR_CONDITION_ROOM]; // agent bytecode, as GDB compiles it
-	uint32_t stretches;    // what operations mapped, moved, unmapped or dropped since the controller
-	uint32_t pad;          // wrote 0 here; the last stretch is widened by what finds no place
+	uint32_t stretches;    // what operations mapped, moved, unmapped or dropped since the controller wrote 0 here; the last one
+			       // is widened by what finds no place
+	uint32_t met;          // how often points were met in this run, hits or not
 	struct gr_stretch stretch[GR_STRETCHES];
 	struct gr_look look;
 	struct gr_soft soft;

@@ -180,7 +180,7 @@ class Slot:
             self.raw.condition[used : used + len(point.condition)] = point.condition
             used += len(point.condition)
         self.raw.points = count
-        self.raw.hits = self.raw.hits_taken = 0
+        self.raw.hits = self.raw.hits_taken = self.raw.met = 0
         self._taken = 0
         self.raw.match_on = 0
         if match is not None:

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from gdbrr.ctl.control import PointHit, ProcessEnded, has_ended
+from gdbrr.ctl.control import PointHit
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import NAP, WIDEST_READ, Found, Pass, Piece, check_points, joined, named
+from gdbrr.timeline.hits import WIDEST_READ, Found, Pass, Piece, check_points, joined, named
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.step.code import always_stores, decoded
+from gdbrr.timeline.step.row import Row
 from gdbrr.timeline.worker import Checkpoint
 
 _LONGEST_INSTRUCTION = 15
@@ -102,35 +103,21 @@ class History:
     # ---------------------------------------------------------------- running
     def _made(self, runs: Sequence[_Run], progress: Progress | None) -> Iterator[tuple[_Run, list[Found]]]:
         """What each run found, in their order."""
-        waiting = list(runs)
-        running: list[tuple[_Run, Pass]] = []
-        total = len(waiting)
+        row = Row(runs, self._begun, self._search.at_once, self._checkpoints.between, newest_first=False)
         try:
-            while waiting or running:
-                while waiting and len(running) < self._search.at_once:
-                    run = waiting.pop(0)
-                    running.append((run, Pass(run.source, self._order, run.pieces, run.end, run.inside, every=True)))
-                run, first = running[0]
-                self._await(first, [one for _, one in running], progress, 1 - (len(waiting) + len(running)) / total)
-                found = first.hits()
-                del running[0]
-                first.drop()
+            while row.fill():
+                run, (one,) = row.first
+                if not one.done():
+                    one.nap(progress, "searching", row.fraction)
+                    continue
+                found = one.hits()
+                row.pop()
                 yield run, found
         finally:
-            for _, one in running:
-                one.drop()
+            row.drop()
 
-    def _await(self, first: Pass, running: Sequence[Pass], progress: Progress | None, fraction: float) -> None:
-        """Wait for the first; the others' hits are taken meanwhile, so that they need not wait either."""
-        while not first.done():
-            slot = first.worker.slot
-            slot.nap(NAP)
-            for one in running[1:]:
-                one.done()
-            if not first.done() and has_ended(slot.pid):
-                raise ProcessEnded(f"process {slot.pid} of the search ended by itself", "try again")
-            if progress:
-                progress("searching", fraction)
+    def _begun(self, run: _Run) -> list[Pass]:
+        return [Pass(run.source, self._order, run.pieces, run.end, run.inside, every=True)]
 
     # ---------------------------------------------------------------- moments
     def _exact(self, run: _Run, found: Sequence[Found], registers: int, progress: Progress | None) -> list[Hit]:

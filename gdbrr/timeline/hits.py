@@ -18,7 +18,9 @@ from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.worker import Checkpoint
 
-NAP = 0.002
+_NAP = 0.002
+_NEAREST = 4
+"""Ticks between where a pass is and where another one may take over from it."""
 STORES = (PointKind.WRITE, PointKind.CHANGE)
 KINDS = {
     PointKind.WRITE: lib.GR_POINT_WRITE,
@@ -140,17 +142,23 @@ class Pass:
         self._second = inside is None
         self._looked = False
         self._every = every
-        self._log: list[PointHit] = []
+        self._source = source
+        self._stop = stop
+        self._cut = False
         self._before: list[Found] = []
         self.lost = False
         """More were hit than are known."""
         self.worker = source.wake(order.final_thread)
+        self._begin_first()
+
+    def _begin_first(self) -> None:
+        self._log: list[PointHit] = []
         try:
-            if every:
+            if self._every:
                 self.worker.slot.raw.flags |= lib.GR_SLOT_KEEP_HITS
-            if self.worker.slot.tick < stop:
+            if self.worker.slot.tick < self._stop:
                 start = self.worker.slot.tick
-                self.worker.begin(stop, [piece.armed(start) for piece in pieces])
+                self.worker.begin(self._stop, [piece.armed(start) for piece in self._pieces])
             else:
                 self._begin_second()
         except BaseException:
@@ -172,6 +180,7 @@ class Pass:
         self.worker.begin(FOREVER if inside.tick >= self._order.ticks else inside.tick + 1, armed)
 
     def done(self) -> bool:
+        self._look_for_end()
         if self._every:
             self.worker.slot.take_hits(self._log)
         if not self.worker.done():
@@ -187,18 +196,45 @@ class Pass:
             return False
         return True
 
-    def wait(self, progress: Progress | None, what: str, fraction: float, most: int | None = None) -> bool:
-        """Wait for its end; False when before that there were more than MOST hits."""
+    def ended(self) -> bool:
+        """Whether it needs no processor any more; what it has logged is taken, so that it need not wait for that."""
+        self._look_for_end()
+        if self._every:
+            self.worker.slot.take_hits(self._log)
+        return self.worker.done()
+
+    def nap(self, progress: Progress | None, what: str, fraction: float) -> None:
+        """Let it run for a moment."""
+        slot = self.worker.slot
+        slot.nap(_NAP)
+        if not self.done() and has_ended(slot.pid):
+            raise ProcessEnded(f"process {slot.pid} of the search ended by itself", "try again")
+        if progress:
+            progress(what, fraction)
+
+    def wait(self, progress: Progress | None, what: str, fraction: float) -> None:
+        """Wait for its end."""
         while not self.done():
-            slot = self.worker.slot
-            if most is not None and int(slot.raw.hits) > most:
-                return False
-            slot.nap(NAP)
-            if not self.done() and has_ended(slot.pid):
-                raise ProcessEnded(f"process {slot.pid} of the search ended by itself", "try again")
-            if progress:
-                progress(what, fraction)
-        return True
+            self.nap(progress, what, fraction)
+
+    # ---------------------------------------------------------------- a part of it is another's
+    def middle(self) -> int | None:
+        """A tick from which another one could take over."""
+        here = self.worker.slot.tick
+        at = (here + self._stop) // 2
+        return None if (self._second and self._inside) or at < here + _NEAREST else at
+
+    def end_at(self, tick: int) -> None:
+        """Stand in front of TICK, which it has not come to yet."""
+        self._stop, self._inside, self._second, self._cut = tick, None, True, True
+        self.worker.slot.raw.stop_tick = tick
+
+    def _look_for_end(self) -> None:
+        """INVARIANT(cut-in-time): who was past its new end when that was told runs once more, up to there."""
+        if self._cut and self.worker.slot.tick > self._stop:
+            self.worker.drop()
+            self.worker = self._source.wake(self._order.final_thread)
+            self._begin_first()
 
     def hits(self) -> list[Found]:
         """What was hit before the end of the pass, in order of time."""
@@ -220,6 +256,11 @@ class Pass:
         if inside is None or found.point.kind is not PointKind.EXEC:
             return True
         return not (hit.tick == inside.tick and hit.pc == inside.pc and hit.nth >= inside.nth)
+
+    @property
+    def logged(self) -> int:
+        """Hits so far."""
+        return int(self.worker.slot.raw.hits)
 
     @property
     def arrived(self) -> bool:

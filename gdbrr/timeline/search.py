@@ -22,13 +22,12 @@ from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments, is_repeated
 from gdbrr.timeline.step import wide
 from gdbrr.timeline.step.code import LONGEST, calls_in_front, engine_of, leads_into, leads_on
+from gdbrr.timeline.step.row import MANY, Row
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister, Worker
 
 _SHORT = 4000
 """Instructions of a segment that are stepped through rather than run with points armed again and again."""
-_MANY = 2 * lib.GR_HITS
-"""Hits of one run, from which on a search goes for the later half of it first."""
 _MOST_STORES = 8
 """Of one repeated instruction to one piece."""
 CORES = len(os.sched_getaffinity(0))
@@ -45,11 +44,6 @@ class Run:
     groups: list[list[Piece]]
     wide: list[Point] = dataclasses.field(default_factory=list)
     """What is not counted by one run for each group."""
-
-
-def drop_all(running: Sequence[Sequence[Pass]]) -> None:
-    for one in (each for passes in running for each in passes):
-        one.drop()
 
 
 class Search:
@@ -160,43 +154,35 @@ class Search:
         self, points: Sequence[Point], before: Moment, progress: Progress | None, registers: int
     ) -> Iterator[tuple[list[Found], bool]]:
         """The hits of each span that has any, the nearest span first, in order of time; and whether these are all."""
-        waiting = self.runs(self._checkpoints.spans(before, progress), points, before, registers)
-        begun: list[Run] = []
-        running: list[list[Pass]] = []
-        total = len(waiting)
+        runs = self.runs(self._checkpoints.spans(before, progress), points, before, registers)
+        row = Row(runs, self._begun, self.at_once, self._checkpoints.between, newest_first=True)
+        uncut: Run | None = None
         try:
-            while waiting or running:
-                while waiting and (not running or sum(map(len, running)) < self.at_once):
-                    begun.append(waiting.pop(0))
-                    running.append([])
-                    for group in begun[-1].groups:
-                        running[-1].append(Pass(begun[-1].source, self._order, group, begun[-1].end, begun[-1].inside))
-                fraction = max(0.0, (total - len(waiting) - len(running)) / total)
-                if not all(one.wait(progress, "searching", fraction, _MANY) for one in running[0]):
-                    if halves := self._halves(begun[0]):
-                        drop_all(running)
-                        waiting = [*halves, *begun[1:], *waiting]
-                        begun, running = [], []
-                        continue
-                    for one in running[0]:
-                        one.wait(progress, "searching", fraction)
-                run = begun.pop(0)
-                nearest = running.pop(0)
-                try:
-                    if len(nearest) == 1 and nearest[0].arrived and not run.wide:
-                        found, whole = nearest[0].hits(), not nearest[0].lost
+            while row.fill():
+                run, passes = row.first
+                if late := next((one for one in passes if not one.done()), None):
+                    if late.logged > MANY and run is not uncut:
+                        if halves := self._halves(run):
+                            row.instead(halves)
+                        uncut = None if halves else run
                     else:
-                        far = wide.Search(run.wide, registers, self.at_once, True, progress)
-                        most = self._wide.last(wide.Stretch(run.source, run.end, run.inside), far) if run.wide else None
-                        winner = self._newest(nearest, before, progress, most)
-                        found, whole = [winner] if winner else [], not winner
-                finally:
-                    for one in nearest:
-                        one.drop()
+                        late.nap(progress, "searching", row.fraction)
+                    continue
+                if len(passes) == 1 and passes[0].arrived and not run.wide:
+                    found, whole = passes[0].hits(), not passes[0].lost
+                else:
+                    far = wide.Search(run.wide, registers, self.at_once, True, progress)
+                    most = self._wide.last(wide.Stretch(run.source, run.end, run.inside), far) if run.wide else None
+                    winner = self._newest(passes, before, progress, most)
+                    found, whole = [winner] if winner else [], not winner
+                row.pop()
                 if found:
                     yield found, whole
         finally:
-            drop_all(running)
+            row.drop()
+
+    def _begun(self, run: Run) -> list[Pass]:
+        return [Pass(run.source, self._order, group, run.end, run.inside) for group in run.groups]
 
     def _halves(self, run: Run) -> list[Run]:
         """The same in two, the later one first: where there are many hits, most of them are of no use."""

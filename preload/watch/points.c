@@ -295,6 +295,7 @@ static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
 	seen[i].value = value;
 	if (i >= armed || tick < point->from_tick)
 		return false;
+	gr_slot->met++;
 	if (point->kind == GR_POINT_EXEC && engine)
 		return false;
 	uint32_t times = 0;

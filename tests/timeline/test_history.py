@@ -119,7 +119,7 @@ def test_among_many_hits_a_search_goes_for_the_later_half(
     opened: DemoTimeline, value: Point, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hits = opened.all_hits([value])
-    monkeypatch.setattr("gdbrr.timeline.search._MANY", 3)
+    monkeypatch.setattr("gdbrr.timeline.search.MANY", 3)
     halves: list[int] = []
     between = Checkpoints.between
 
