@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 12
+#define GR_ABI_VERSION 13
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -215,7 +215,7 @@ enum gr_point_kind { GR_POINT_WRITE, GR_POINT_ACCESS, GR_POINT_EXEC, GR_POINT_CH
 
 struct gr_point {
 	uint64_t addr;
-	uint32_t len;         // at most 8, or of a CHANGE that is armed in the middle of a segment: any, looked at by pages
+	uint32_t len;         // at most 8, or any, looked at by pages: of an ACCESS, and a CHANGE that is armed in the middle of a segment
 	uint32_t kind;
 	uint64_t from_tick; // counted only in ticks from here ...
 	uint64_t stop_at;   // stop at this many hits counted from `from_tick` (0: only log); executes stop before
@@ -228,7 +228,7 @@ struct gr_hit {
 	uint64_t tick;
 	uint64_t pc;    // executes: the instruction; data: the instruction behind the one that did it
 	uint64_t nth;   // 1-based: how many hits of this point in this tick so far
-	uint64_t old_value, new_value; // of a point that is looked at by pages: 0, and which word was changed first
+	uint64_t old_value, new_value; // of a point that is looked at by pages: 0, and what was changed or touched first
 	uint32_t thread;
 	uint32_t point;
 	uint32_t engine; // 1: the store was made on behalf of the kernel, by the operation at `tick`

@@ -195,6 +195,8 @@ static bool parse(const char *text, int i)
 		return false;
 	if (kind == GR_POINT_EXEC)
 		length = 1;
+	if (length > 8) // looked at by pages; its number is taken
+		return true;
 	if (length != 1 && length != 2 && length != 4 && length != 8)
 		return false;
 	points[i].addr = addr;

@@ -20,6 +20,8 @@ SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 
 HARDWARE_SLOTS = 4
 """Debug registers of an x86 thread."""
+_WORD = 8
+"""Bytes that one of them watches."""
 
 Held = tuple[int, int, int]
 """(type, address, kind) as in a Z packet: kind is the length of a watched region."""
@@ -78,6 +80,11 @@ class PointTable:
             )
 
     @property
+    def reads(self) -> bool:
+        """Whether a place is watched for reads."""
+        return any(kind in (READ_WATCH, ACCESS_WATCH) for kind, *_ in self.held)
+
+    @property
     def fit(self) -> bool:
         """Whether the debug registers are enough for all of them."""
         return sum(map(slots, self.held)) <= HARDWARE_SLOTS
@@ -97,9 +104,11 @@ class PointTable:
     def piece(self, addr: int) -> Held:
         """What one debug register watches at ADDR, where a watched place has one."""
         for kind, start, length in sorted(held for held in self.held if held[0] >= WATCH):
-            for piece in pieces(start, length) if start <= addr < start + length else ():
-                if piece[0] == addr:
-                    return kind, *piece
+            word = addr & -_WORD
+            begin, end = max(start, word), min(start + length, word + _WORD)
+            for first, size in pieces(begin, end - begin):
+                if first <= addr < first + size:
+                    return kind, first, size
         raise GdbrrError(f"nothing is watched at {addr:#x}")
 
     def reasons(self, hit: Hit) -> tuple[tuple[str, str], ...]:
@@ -118,7 +127,9 @@ class PointTable:
 def slots(held: Held) -> int:
     """Debug registers that a breakpoint takes."""
     kind, addr, length = held
-    return 0 if kind == SOFTWARE else 1 if kind == HARDWARE else len(pieces(addr, length))
+    if kind in (SOFTWARE, HARDWARE):
+        return int(kind == HARDWARE)
+    return length // _WORD if length > FEW else len(pieces(addr, length))
 
 
 def pieces(addr: int, length: int) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from gdbrr.ctl.control import PointHit
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import WIDEST_READ, Found, Pass, Piece, check_points, joined, named
+from gdbrr.timeline.hits import STORES, Found, Pass, Piece, check_points, joined, named
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
@@ -21,6 +21,8 @@ from gdbrr.timeline.step.row import Row
 from gdbrr.timeline.worker import Checkpoint
 
 _LONGEST_INSTRUCTION = 15
+_COUNTED = 4096
+"""Bytes of a point that looks for stores, of which each word is counted."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,7 @@ class History:
         registers: int,
     ) -> list[Hit]:
         check_points(points)
-        if wide := [point for point in points if point.length > WIDEST_READ]:
+        if wide := [point for point in points if point.length > _COUNTED and point.kind in STORES]:
             others = [point for point in points if point not in wide]
             kinds = [self._one_by_one(wide, after, before, exact, progress)]
             kinds += [self._all(others, after, before, exact, progress, registers)] if others else []
@@ -72,7 +74,7 @@ class History:
         spans = [span for span in self._checkpoints.spans(before, progress) if span[1] >= after.tick]
         runs = [
             _Run(one.source, one.end, one.inside, tuple(group), len(one.groups))
-            for one in reversed(self._search.runs(spans, points, before, registers, WIDEST_READ))
+            for one in reversed(self._search.runs(spans, points, before, registers, _COUNTED))
             for group in one.groups
         ]
         hits: list[Hit] = []

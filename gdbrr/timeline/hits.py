@@ -6,7 +6,7 @@ Owns: the worker of a pass.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from gdbrr.abi import lib
 from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, NOBODY, Armed, PointHit, ProcessEnded, has_ended
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
+from gdbrr.timeline.model import FEW, Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.worker import Checkpoint
 
@@ -29,17 +29,9 @@ KINDS = {
     PointKind.CHANGE: lib.GR_POINT_CHANGE,
 }
 WIDEST = 1 << 31
-"""Bytes of one point that looks for changes."""
+"""Bytes of one point."""
 WIDEST_WRITE = 1 << 20
 """The same of one that looks for all stores."""
-WIDEST_READ = 4096
-"""The same of one that looks for reads, of which page tables tell nothing."""
-_MOST = {
-    PointKind.CHANGE: (WIDEST, ""),
-    PointKind.WRITE: (WIDEST_WRITE, " for every store"),
-    PointKind.ACCESS: (WIDEST_READ, " for reads"),
-    PointKind.EXEC: (WIDEST_READ, ""),
-}
 # Operations of GDB's agent bytecode that the engine knows, and the bytes behind each.
 _CODES = {
     **dict.fromkeys([*range(0x02, 0x0C), *range(0x0E, 0x16), *range(0x17, 0x1B), 0x27, 0x28, 0x29, 0x2B, 0x33], 0),
@@ -52,7 +44,7 @@ _CODES = {
 
 @dataclass(frozen=True)
 class Piece:
-    """What one debug register counts: all of a point, or eight aligned bytes of it."""
+    """What one debug register counts: all of a point, or eight aligned bytes of it; or what no register does."""
 
     point: Point
     addr: int
@@ -61,6 +53,11 @@ class Piece:
     @cached_property
     def executes(self) -> bool:
         return self.point.kind is PointKind.EXEC
+
+    @property
+    def by_pages(self) -> bool:
+        """Its pages are protected instead."""
+        return self.length > DEBUG_REGISTER
 
     def armed(self, from_tick: int, stop_at: int = 0) -> Armed:
         point = self.point
@@ -75,9 +72,14 @@ class Piece:
 
 
 def pieces_of(point: Point) -> list[Piece]:
-    """A region is cut into aligned pieces of 1, 2, 4 and 8 bytes, as the processor wants them."""
+    """A region is cut into aligned pieces of 1, 2, 4 and 8 bytes, as the processor wants them. Of one that is large and
+    looked at for reads, the first byte tells of accesses that begin in front of it, of the others their pages do."""
     if point.kind is PointKind.EXEC:
         return [Piece(point, point.addr, 1)]
+    if point.kind is PointKind.ACCESS and point.length > FEW:
+        if point.addr % lib.GR_PAGE == 0:
+            return [Piece(point, point.addr, point.length)]
+        return [Piece(point, point.addr, 1), Piece(point, point.addr + 1, point.length - 1)]
     pieces, addr, end = [], point.addr, point.addr + point.length
     while addr < end:
         size = next(size for size in (DEBUG_REGISTER, 4, 2, 1) if addr + size <= end and addr % size == 0)
@@ -91,11 +93,13 @@ def check_points(points: Sequence[Point], widest: int = WIDEST) -> None:
     for point in points:
         if point.length < 1:
             raise GdbrrError(f"nothing of {point.addr:#x} is to be watched", "a point has at least one byte")
-        most, what = _MOST[point.kind]
-        if point.length > min(most, widest):
+        every = point.kind is PointKind.WRITE
+        most = min(WIDEST_WRITE if every else WIDEST, widest)
+        if point.length > most:
+            what = " for every store" if every else ""
             raise GdbrrError(
                 f"{point.length} bytes at {point.addr:#x} are too many to be watched{what}",
-                f"{min(most, widest)} are possible: watch a part of it",
+                f"{most} are possible: watch a part of it",
             )
         at = 0
         while at < len(point.condition):
@@ -117,6 +121,11 @@ class Found(NamedTuple):
     @property
     def point(self) -> Point:
         return self.piece.point
+
+    @property
+    def addr(self) -> int:
+        """Where it was hit."""
+        return 0 if self.piece.executes else self.hit.new if self.piece.by_pages else self.piece.addr
 
 
 class Pass:
@@ -245,7 +254,8 @@ class Pass:
             self._log = slot.hits()
             self.lost |= slot.raw.hits > len(self._log)
         hits = [hit for hit in self._log if hit.point < len(self._pieces)]
-        newer = [Found(self._pieces[hit.point], hit) for hit in one_by_operation(hits)]
+        by_pages = [at for at, piece in enumerate(self._pieces) if piece.by_pages]
+        newer = [Found(self._pieces[hit.point], hit) for hit in one_by_operation(hits, by_pages)]
         return self._before + [found for found in newer if self._counts(found)]
 
     def _counts(self, found: Found) -> bool:
@@ -263,6 +273,10 @@ class Pass:
         return int(self.worker.slot.raw.hits)
 
     @property
+    def by_pages(self) -> bool:
+        return all(piece.by_pages for piece in self._pieces)
+
+    @property
     def arrived(self) -> bool:
         return self._inside is None or self.worker.slot.state == lib.GR_S_TRAPPED
 
@@ -270,15 +284,15 @@ class Pass:
         self.worker.drop()
 
 
-def one_by_operation(hits: Sequence[PointHit]) -> list[PointHit]:
-    """The same hits, but those that one operation made byte by byte are one."""
+def one_by_operation(hits: Sequence[PointHit], by_pages: Collection[int] = ()) -> list[PointHit]:
+    """The same hits, but those that one operation made byte by byte are one. Of points BY_PAGES it is the first."""
     joined: list[PointHit] = []
     newest: dict[int, int] = {}  # point: where its newest hit stands
     for hit in hits:
         at = newest.get(hit.point)
         last = joined[at] if at is not None else None
         if at is not None and last and last.by_operation and hit.by_operation and last.tick == hit.tick:
-            joined[at] = hit._replace(old=last.old)
+            joined[at] = last if hit.point in by_pages else hit._replace(old=last.old)
         else:
             newest[hit.point] = len(joined)
             joined.append(hit)
@@ -299,20 +313,23 @@ def groups_of(points: Sequence[Point], room: int) -> list[list[Piece]]:
 
 
 def joined(hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits, but those that one instruction made of the same bytes are one."""
+    """The same hits, but those that one instruction made of the same bytes, or of what is watched by pages, are one."""
     result: list[Hit] = []
     newest: dict[tuple[int, int], int] = {}  # hits of one point have one object
     for hit in hits:
-        at = newest.get((id(hit.point), hit.addr))
-        if at is not None and hit.moment.pc is not None and result[at].moment == hit.moment:
-            result[at] = replace(hit, old=result[at].old)
-        else:
-            newest[id(hit.point), hit.addr] = len(result)
+        by_pages = hit.point.kind is PointKind.ACCESS and hit.point.length > FEW
+        key = id(hit.point), 0 if by_pages else hit.addr
+        at = newest.get(key)
+        if at is None or hit.moment.pc is None or result[at].moment != hit.moment:
+            newest[key] = len(result)
             result.append(hit)
+        elif not by_pages:
+            result[at] = replace(hit, old=result[at].old)
     return result
 
 
 def named(found: Found, moment: Moment) -> Hit:
     hit, point = found.hit, found.point
     pc = moment.pc if moment.pc is not None else 0
-    return Hit(moment, point, hit.thread, hit.old, hit.new, 0 if found.piece.executes else found.piece.addr, pc)
+    old, new = (0, 0) if found.piece.by_pages else (hit.old, hit.new)
+    return Hit(moment, point, hit.thread, old, new, found.addr, pc)

@@ -112,7 +112,7 @@ class Search:
             before = oldest.moment
 
     def first_hit(self, points: Sequence[Point], after: Moment, end: Moment, progress: Progress | None) -> Found | None:
-        """The first hit from AFTER up to END, of stores only."""
+        """The first hit from AFTER up to END, of data only."""
         return self.with_registers(
             lambda registers: self._wide.first(
                 after, end, wide.Search(points, registers, self.at_once, False, progress)
@@ -139,7 +139,7 @@ class Search:
         """The hit, with the value in front of all that its instruction stored."""
         hit = self.hit_of(found, progress)
         moment = hit.moment
-        if moment.pc is None or not self._repeats(found, progress):
+        if moment.pc is None or found.piece.by_pages or not self._repeats(found, progress):
             return hit
         worker = self._checkpoints.worker_at(moment.tick, progress)
         try:
@@ -318,13 +318,13 @@ class Search:
         finally:
             source.drop()
         raise GdbrrError(
-            f"the instruction in front of {hit.pc:#x} that touched {found.piece.addr:#x} was not found",
+            f"the instruction in front of {hit.pc:#x} that touched {found.addr:#x} was not found",
             "set a breakpoint near it and use reverse-continue",
         )
 
     def _calls(self, source: Checkpoint, found: Found) -> list[int]:
         """The calls that return to what was stored, if that is an address."""
-        hit, word = found.hit, found.piece.addr & -8
+        hit, word = found.hit, found.addr & -8
         worker = source.wake(self._order.final_thread)
         try:
             worker.run_segment(hit.tick, self._order.ticks, [found.piece.armed(hit.tick, hit.nth)])

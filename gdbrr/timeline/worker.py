@@ -239,10 +239,10 @@ class Worker(Process):
         plain = not points and match is None and not self.slot.raw.flags & lib.GR_SLOT_TRACE
         self._watchdog = Watchdog(self.demo, self.pid) if plain else None
         self.slot.arm(points, match)
-        registers = [point for point in points if not point.by_pages]  # which come first
+        registers = [point for point in points if not point.by_pages]
         traced = not self._perf and tracer.needed(self.control.raw.knob, registers)
         if traced:
-            self._tracer = Tracer(self.pid, registers)
+            self._tracer = Tracer(self.pid, points)
             self.slot.raw.flags |= lib.GR_SLOT_TRACED
         else:
             self.slot.raw.flags &= ~lib.GR_SLOT_TRACED

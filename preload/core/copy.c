@@ -1,7 +1,7 @@
 // Copies that survive a bad address; see copy.h.
 // Runs in: everywhere in the engine; gr_copy_recover in the handler of SIGSEGV and SIGBUS.
 // May call: raw system calls.
-// Owns: gr_copy_guarded, gr_copy_watched, gr_copy_mapped, gr_copy_protected.
+// Owns: the variables of copy.h.
 #include "copy.h"
 
 #include <errno.h>
@@ -12,6 +12,8 @@
 bool gr_copy_guarded, gr_copy_watched;
 void (*gr_copy_mapped)(uint64_t from, uint64_t len);
 bool (*gr_copy_protected)(siginfo_t *info, void *context);
+bool (*gr_copy_lift)(uint64_t at, size_t n);
+void (*gr_copy_put_back)(void);
 
 // The bytes that were copied. Written out because the handler must know the instructions that may fault.
 __asm__(
@@ -64,6 +66,10 @@ size_t gr_peek(void *dst, uint64_t src, size_t n)
 		return gr_copy(dst, (const void *)src, n);
 	struct iovec local = {dst, n}, remote = {(void *)src, n};
 	long ret = GR_RAW(SYS_process_vm_readv, gr_tid(), &local, 1, &remote, 1, 0);
+	if (ret != (long)n && gr_copy_lift && gr_copy_lift(src, n)) {
+		ret = GR_RAW(SYS_process_vm_readv, gr_tid(), &local, 1, &remote, 1, 0);
+		gr_copy_put_back();
+	}
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
 }
 

@@ -1,7 +1,7 @@
 // Copies from and to memory that may not be there.
 // Runs in: everywhere in the engine; gr_copy_recover in the handler of SIGSEGV and SIGBUS.
 // May call: raw system calls.
-// Owns: gr_copy_guarded, gr_copy_watched, gr_copy_mapped, gr_copy_protected.
+// Owns: the variables below.
 #pragma once
 
 #include <signal.h>
@@ -37,4 +37,8 @@ extern bool gr_copy_watched;
 // long as nobody does.
 extern bool (*gr_copy_protected)(siginfo_t *info, void *context);
 
+// The same, of reads as well: opens what of these pages is there for the kernel (true if there is any), until gr_copy_put_back.
+// NULL as long as nobody wants to know.
+extern bool (*gr_copy_lift)(uint64_t at, size_t n);
+extern void (*gr_copy_put_back)(void);
 size_t gr_copy(void *dst, const void *src, size_t n);

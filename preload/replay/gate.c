@@ -22,6 +22,8 @@ void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
 void (*gr_gate_on_born)(struct gr_thread *self);
 void (*gr_gate_on_stand)(enum gr_slot_state state);
 void (*gr_gate_on_rewind)(bool back);
+void (*gr_gate_on_taken)(enum gr_op op, uint16_t nr);
+void (*gr_gate_on_out)(void);
 void (*gr_gate_on_signal)(struct gr_thread *self);
 
 static const struct gr_run *run_at(uint64_t row)
@@ -336,6 +338,8 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 		gr_gate_desync(self, ret, op, nr, object, "another operation");
 	if (object && ret->object != object)
 		gr_gate_desync(self, ret, op, nr, object, "another object");
+	if (gr_gate_on_taken)
+		gr_gate_on_taken(op, nr);
 }
 
 // INVARIANT(arrival-is-known): where no more of this thread was recorded it stays here, until there is more.
@@ -390,6 +394,8 @@ void gr_gate_out(struct gr_thread *self, struct gr_regs *frame)
 	frame->eflags &= ~0x100ULL; // TF
 	if (gr_replay.trace_tick == tick)
 		frame->eflags |= 0x100;
+	if (gr_gate_on_out)
+		gr_gate_on_out();
 }
 
 void gr_gate_leave(struct gr_thread *self)

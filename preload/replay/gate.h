@@ -80,6 +80,9 @@ extern void (*gr_gate_on_born)(struct gr_thread *self);
 extern void (*gr_gate_on_stand)(enum gr_slot_state state);
 // A place in this segment is kept (false), or gone back to (true).
 extern void (*gr_gate_on_rewind)(bool back);
+// An operation was taken; the program goes on behind one. NULL as long as nobody wants to know.
+extern void (*gr_gate_on_taken)(enum gr_op op, uint16_t nr);
+extern void (*gr_gate_on_out)(void);
 
 // Stops for the debugger where one is attached (GR_SLOT_DEBUGGED).
 void gr_debug_trap(void);

@@ -4,8 +4,10 @@
 // Owns: what an event of such a signal holds.
 #include <ucontext.h>
 
+#include "../core/copy.h"
 #include "../core/ops.h"
 #include "../core/page.h"
+#include "../core/panic.h"
 #include "../log/log.h"
 #include "../replay/gate.h"
 #include "frame.h"
@@ -59,10 +61,15 @@ void gr_signal_seek(struct gr_thread *self)
 	struct gr_event ev;
 	if (gr_mode != GR_MODE_REPLAY || gr_signal_none(self))
 		return;
+	const void *place = gr_preempt_next(self);
 	if (gr_gate_peek(self, &ev) && ev.kind == GR_OP_SIGNAL && ev.flags == GR_SIGNAL_LOOP && ev.len == sizeof(struct between))
-		gr_loop_seek(self, ev.data + sizeof(struct gr_siginfo));
-	else if (gr_preempt_next(self))
-		gr_loop_seek(self, gr_preempt_next(self));
+		place = ev.data + sizeof(struct gr_siginfo);
+	// The place is searched by what the memory holds, which must not be closed then.
+	if (place && gr_copy_lift)
+		gr_panic(self, GR_PANIC_REFUSED, "reads of so large a place over the segment of tick %u, which ends in the middle of a computation"
+			 "\nwatch at most 64 bytes of it", self->pub.tick, 0);
+	if (place)
+		gr_loop_seek(self, place);
 }
 
 // From SIGTRAP of a replay: a tick or a pass of the search.

@@ -11,6 +11,7 @@
 #include "../core/guard.h"
 #include "../core/nolibc.h"
 #include "../core/page.h"
+#include "../core/panic.h"
 #include "../core/raw.h"
 #include "../log/codec.h"
 #include "../patch/locks.h"
@@ -123,6 +124,8 @@ void gr_context_out(struct gr_thread *self, struct gr_context *at)
 _Noreturn void gr_context_resume(struct gr_thread *self, struct gr_context *at)
 {
 	gr_context_out(self, at);
+	if (gr_copy_lift && gr_copy_lift((uint64_t)at, sizeof *at)) // the kernel takes the frame from there
+		gr_panic(self, GR_PANIC_REFUSED, "reads of a place beside a signal handler's frame at 0x%x\nwatch at most 64 bytes of it", (uint64_t)at, 0);
 	at->greg[REG_RIP] = gr_lock_place(gr_patch_place(at->greg[REG_RIP]));
 	at->stack = gr_altstack_engine(self);
 	self->pub.state = GR_T_RUNNING;

@@ -51,6 +51,9 @@ struct gr_piece *gr_call_room(struct gr_thread *self);
 // Output buffers as they are once `call->result` is known; returns how many, or -1 when there are more than fit.
 int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_PIECES]);
 
+// What the kernel stored by itself no debug register has seen: it is stored once more, at the same place in the order.
+void gr_call_show_outputs(const struct gr_call *call);
+
 // The most bytes that output effect `i` can have, known before the call; 0 where nobody can say.
 uint64_t gr_call_capacity(const struct gr_call *call, int i);
 

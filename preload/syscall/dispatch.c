@@ -33,7 +33,11 @@ long gr_call_kernel(const struct gr_call *call)
 	const uint64_t *a = call->arg;
 	if (call->nr == SYS_clock_gettime)
 		return gr_vdso_clock(call);
-	return gr_raw6(call->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	bool lifted = gr_copy_lift && gr_copy_lift(0, ~0UL);
+	long ret = gr_raw6(call->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	if (lifted)
+		gr_copy_put_back();
+	return ret;
 }
 
 // A call that may wait is one that a signal can end, or a cancellation.
@@ -140,19 +144,6 @@ static void replay_recorded(struct gr_call *call)
 	gr_fd_advance(call);
 }
 
-// What the kernel stored by itself no debug register has seen: it is stored once more, at the same place in the order.
-static void show_outputs(const struct gr_call *call)
-{
-	uint8_t some[256];
-	struct gr_piece *pieces = gr_call_room(call->self);
-	int count = gr_call_outputs(call, pieces);
-	for (int i = 0; i < count; i++)
-		for (uint32_t at = 0, n; at < pieces[i].len; at += n) {
-			n = pieces[i].len - at < sizeof some ? pieces[i].len - at : sizeof some;
-			gr_poke(pieces[i].addr + at, some, gr_peek(some, pieces[i].addr + at, n));
-		}
-}
-
 // A call that takes something away (unmaps, closes, overwrites) does so at its start, one that makes something at its
 // end: between the two, other threads may have been given what was free in the recording.
 static void replay_native(struct gr_call *call)
@@ -164,7 +155,7 @@ static void replay_native(struct gr_call *call)
 	if (!makes && !ended) {
 		real = call->result = call->nr == SYS_brk ? gr_break(call) : gr_call_kernel(call);
 		if (gr_copy_watched)
-			show_outputs(call);
+			gr_call_show_outputs(call);
 	}
 	gr_call_end(call, &ev);
 	if (ended)

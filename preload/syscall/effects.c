@@ -437,3 +437,15 @@ bool gr_call_inject(const struct gr_call *call, const uint8_t *data, uint32_t le
 	}
 	return true;
 }
+
+void gr_call_show_outputs(const struct gr_call *call)
+{
+	uint8_t some[256];
+	struct gr_piece *pieces = gr_call_room(call->self);
+	int count = gr_call_outputs(call, pieces);
+	for (int i = 0; i < count; i++)
+		for (uint32_t at = 0, n; at < pieces[i].len; at += n) {
+			n = pieces[i].len - at < sizeof some ? pieces[i].len - at : sizeof some;
+			gr_poke(pieces[i].addr + at, some, gr_peek(some, pieces[i].addr + at, n));
+		}
+}

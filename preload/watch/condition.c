@@ -5,6 +5,7 @@
 #include "condition.h"
 
 #include "../core/copy.h"
+#include "../core/thread.h"
 
 #define DEPTH 64
 #define STEPS 10000 // a loop longer than that is not a condition
@@ -175,5 +176,29 @@ bool gr_condition_met(const uint8_t *code, size_t len, const struct gr_regs *reg
 				return true;
 		}
 	}
+	return true;
+}
+
+// ---------------------------------------------------------------- registers
+// INVARIANT(ids-do-not-count): libc keeps the kernel's id of a thread in its descriptor and loads it now and then; that
+// id is another one in every copy. The controller names it as the recording does.
+static bool is_recorded_id(uint64_t want, uint64_t have)
+{
+	return have <= UINT32_MAX && want <= UINT32_MAX && gr_thread_may_be((uint32_t)have, (uint32_t)want);
+}
+
+// INVARIANT(no-id-by-chance): a counter may have the value of such an id, so what a register may mean is no more than a second chance.
+bool gr_same_registers(const struct gr_regs *want, const struct gr_regs *meant, const greg_t *have)
+{
+#define REGISTER(name, NAME) {want->name, meant->name, have[REG_##NAME]}
+	const uint64_t registers[][3] = {
+		REGISTER(rax, RAX), REGISTER(rbx, RBX), REGISTER(rcx, RCX), REGISTER(rdx, RDX),
+		REGISTER(rsi, RSI), REGISTER(rdi, RDI), REGISTER(rbp, RBP), REGISTER(rsp, RSP),
+		REGISTER(r8, R8),   REGISTER(r9, R9),   REGISTER(r10, R10), REGISTER(r11, R11),
+		REGISTER(r12, R12), REGISTER(r13, R13), REGISTER(r14, R14), REGISTER(r15, R15),
+	};
+	for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)
+		if (registers[i][0] != registers[i][2] && !is_recorded_id(registers[i][1], registers[i][2]))
+			return false;
 	return true;
 }

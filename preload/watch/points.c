@@ -100,7 +100,7 @@ static void rewind(bool back)
 // ---------------------------------------------------------------- arming
 static bool is_wide(const struct gr_point *point)
 {
-	return point->kind == GR_POINT_CHANGE && point->len > sizeof(uint64_t);
+	return point->len > sizeof(uint64_t);
 }
 
 static void open_for(const struct gr_thread *t)
@@ -183,11 +183,14 @@ void gr_points_arm(void)
 	reads_count = false;
 	for (uint32_t i = 0; i < armed; i++)
 		reads_count |= gr_slot->point[i].kind == GR_POINT_ACCESS;
-	for (uint32_t i = 0; i < armed; i++)
-		seen[i].value = value_at(&gr_slot->point[i]);
-	for (uint32_t i = 0; i < armed; i++)
-		if (is_wide(&gr_slot->point[i]))
-			gr_pages_arm(i, gr_slot->point[i].addr, gr_slot->point[i].addr + gr_slot->point[i].len);
+	for (uint32_t i = 0; i < armed; i++) {
+		const struct gr_point *point = &gr_slot->point[i];
+		if (is_wide(point))
+			gr_pages_arm(i, point->addr, point->addr + point->len, point->kind == GR_POINT_ACCESS);
+		else
+			seen[i].value = value_at(point);
+	}
+	gr_pages_begin();
 	if (gr_slot->flags & GR_SLOT_TRACED)
 		return;
 	for (uint32_t i = 0; i < gr_thread_blocks(); i++) {
@@ -205,29 +208,6 @@ void gr_points_born(struct gr_thread *self)
 }
 
 // ---------------------------------------------------------------- hits
-// INVARIANT(ids-do-not-count): libc keeps the kernel's id of a thread in its descriptor and loads it now and then; that
-// id is another one in every copy. The controller names it as the recording does.
-static bool is_recorded_id(uint64_t want, uint64_t have)
-{
-	return have <= UINT32_MAX && want <= UINT32_MAX && gr_thread_may_be((uint32_t)have, (uint32_t)want);
-}
-
-// INVARIANT(no-id-by-chance): a counter may have the value of such an id, so what a register may mean is no more than a second chance.
-static bool same_registers(const struct gr_regs *want, const struct gr_regs *meant, const greg_t *have)
-{
-#define REGISTER(name, NAME) {want->name, meant->name, have[REG_##NAME]}
-	const uint64_t registers[][3] = {
-		REGISTER(rax, RAX), REGISTER(rbx, RBX), REGISTER(rcx, RCX), REGISTER(rdx, RDX),
-		REGISTER(rsi, RSI), REGISTER(rdi, RDI), REGISTER(rbp, RBP), REGISTER(rsp, RSP),
-		REGISTER(r8, R8),   REGISTER(r9, R9),   REGISTER(r10, R10), REGISTER(r11, R11),
-		REGISTER(r12, R12), REGISTER(r13, R13), REGISTER(r14, R14), REGISTER(r15, R15),
-	};
-	for (unsigned i = 0; i < sizeof registers / sizeof *registers; i++)
-		if (registers[i][0] != registers[i][2] && !is_recorded_id(registers[i][1], registers[i][2]))
-			return false;
-	return true;
-}
-
 // Stops in the middle of a segment. Standing closes the points, so the instruction can go on when somebody lets it; RF
 // would make a debugger's own breakpoint here go unnoticed.
 static void stop(struct gr_thread *self, ucontext_t *context)
@@ -284,26 +264,18 @@ static uint32_t times_from(struct seen *s, uint64_t pc, bool fresh)
 	return 1;
 }
 
+static uint64_t tick_of(const struct gr_thread *self)
+{
+	return gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
+}
+
 // INVARIANT(every-hit-has-its-number): hits are numbered, and stop, whether or not thread and condition let them into the
 // log, because a moment is named by the number.
-static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
+static void number(struct gr_thread *self, uint32_t i, const greg_t *regs, uint64_t old, uint64_t value, uint32_t times)
 {
 	const struct gr_point *point = &gr_slot->point[i];
-	bool engine = self->pub.state != GR_T_RUNNING; // an operation does the kernel's or the library's part
-	uint64_t tick = gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
-	uint64_t value = value_at(point), old = seen[i].value;
-	seen[i].value = value;
-	if (i >= armed || tick < point->from_tick)
-		return false;
-	gr_slot->met++;
-	if (point->kind == GR_POINT_EXEC && engine)
-		return false;
-	uint32_t times = 0;
-	if (point->kind != GR_POINT_EXEC && regs && !engine)
-		times = times_from(&seen[i], regs[REG_RIP], seen[i].from_tick != tick);
-	seen[i].from_tick = tick;
-	if (point->kind == GR_POINT_CHANGE && old == value)
-		return false;
+	bool engine = self->pub.state != GR_T_RUNNING;
+	uint64_t tick = tick_of(self);
 	if (seen[i].tick != tick)
 		seen[i].nth = 0;
 	seen[i].tick = tick;
@@ -320,6 +292,33 @@ static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
 			.engine = engine,
 			.stores = times,
 		});
+}
+
+// How often the place that REGS is behind has touched the point in this tick; 0 in an operation.
+static uint32_t times_of(const struct gr_thread *self, uint32_t i, const greg_t *regs)
+{
+	uint64_t tick = tick_of(self);
+	bool code = gr_slot->point[i].kind != GR_POINT_EXEC && regs && self->pub.state == GR_T_RUNNING;
+	uint32_t times = code ? times_from(&seen[i], regs[REG_RIP], seen[i].from_tick != tick) : 0;
+	seen[i].from_tick = tick;
+	return times;
+}
+
+static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
+{
+	const struct gr_point *point = &gr_slot->point[i];
+	bool engine = self->pub.state != GR_T_RUNNING; // an operation does the kernel's or the library's part
+	uint64_t value = value_at(point), old = seen[i].value;
+	seen[i].value = value;
+	if (i >= armed || tick_of(self) < point->from_tick)
+		return false;
+	gr_slot->met++;
+	if (point->kind == GR_POINT_EXEC && engine)
+		return false;
+	uint32_t times = times_of(self, i, regs);
+	if (point->kind == GR_POINT_CHANGE && old == value)
+		return false;
+	number(self, i, regs, old, value, times);
 	return true;
 }
 
@@ -329,7 +328,7 @@ static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
 	const struct gr_point *point = &gr_slot->point[i];
 	// Every execution has its number; only one with the wanted registers, and the memory that the condition wants, may stop.
 	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip ||
-		       (same_registers(&gr_slot->match, &gr_slot->meant, regs) && condition_met(self, point, regs));
+		       (gr_same_registers(&gr_slot->match, &gr_slot->meant, regs) && condition_met(self, point, regs));
 	if (!numbered(self, i, regs))
 		return;
 	seen[i].count += matches;
@@ -337,18 +336,15 @@ static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
 		stop(self, context);
 }
 
-void gr_points_changed(struct gr_thread *self, uint32_t i, uint64_t at, void *context)
+void gr_points_touched(struct gr_thread *self, uint32_t i, uint64_t at, void *context)
 {
-	uint64_t tick = gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
-	keep(&(struct gr_hit){
-		.tick = tick,
-		.pc = ((const ucontext_t *)context)->uc_mcontext.gregs[REG_RIP],
-		.nth = ++seen[i].nth,
-		.new_value = at,
-		.thread = self->pub.index,
-		.point = i,
-	});
-	if (gr_slot->point[i].stop_at && seen[i].nth == gr_slot->point[i].stop_at)
+	const greg_t *regs = context ? ((const ucontext_t *)context)->uc_mcontext.gregs : NULL;
+	const struct gr_point *point = &gr_slot->point[i];
+	if (i >= armed || tick_of(self) < point->from_tick)
+		return;
+	gr_slot->met++;
+	number(self, i, regs, 0, at, times_of(self, i, regs));
+	if (point->stop_at && ++seen[i].count == point->stop_at && context)
 		stop(self, context);
 }
 
@@ -373,8 +369,12 @@ static void mapped(uint64_t from, uint64_t len)
 	keep_stretch(from, from + len);
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
-		if (point->kind != GR_POINT_EXEC && !is_wide(point) && point->addr < from + len && from < point->addr + point->len)
+		if (point->kind == GR_POINT_EXEC || from + len <= point->addr || point->addr + point->len <= from)
+			continue;
+		if (!is_wide(point))
 			seen[i].count += numbered(gr_self, i, NULL);
+		else if (point->kind == GR_POINT_ACCESS)
+			gr_points_touched(gr_self, i, from > point->addr ? from : point->addr, NULL);
 	}
 }
 

@@ -109,3 +109,40 @@ def test_moves_with_a_watchpoint_that_gdb_steps_for(demo: Path) -> None:
     )
     assert "Watchpoint 2: i" in out and moments(out)[-5:] == ["28", "28", "14", "14", "28"], out
     assert re.search(r"Watchpoint 3: area.before\n\nOld value = (\d+)\nNew value = (\d+)\n", out), out
+
+
+READS = "watched_reads"
+HELD = "*(char (*)[60000]) (area.data + 4)"
+
+
+@pytest.fixture(scope="module")
+def reads(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return recorded(programs.build(READS), tmp_path_factory.mktemp("reads"))
+
+
+def told(out: str) -> list[str]:
+    """In which function each stop for a watched place is."""
+    what = r"^Hardware (?:access|read) .*\n\n(?:Old value .*\nNew value|Value) .*\n(?:0x\w+ in )?(\w+) \("
+    return re.findall(what, out, re.MULTILINE)
+
+
+def test_each_access_forwards_and_back(reads: Path) -> None:
+    """Of 60,000 bytes. What stores is in front of the call; what lies beside the place is not told."""
+    out = whole(
+        programs.build(READS),
+        *(f"rr-replay {reads}", *SHOWN, "rr-goto start", f"awatch {HELD}", *["continue"] * 4),
+        *["reverse-continue"] * 5,
+    )
+    code = ["across", "repeated", "swapped"]
+    stops = ["read" if name.endswith("read") else name for name in told(out)]
+    assert stops == [*code, "read", "read", *code[::-1]], out
+    assert out.count("No more reverse-execution history") == 1, out
+
+
+def test_a_step_over_a_read_tells_it(reads: Path) -> None:
+    out = whole(
+        programs.build(READS),
+        *(f"rr-replay {reads}", *SHOWN, "rr-goto start", "tbreak swapped", "continue", f"rwatch {HELD}"),
+        *["next"] * 5,
+    )
+    assert told(out) == ["swapped"] and "main () at" in out and re.search(r"^\d+\s+pause_here", out, re.MULTILINE), out

@@ -348,10 +348,6 @@ def test_nothing_is_found_in_nothing(opened: DemoTimeline, value: Point) -> None
         opened.last_hit([Point(PointKind.CHANGE, value.addr, WIDEST + 1)])
     with pytest.raises(GdbrrError, match="too many to be watched for every store"):
         opened.last_hit([Point(PointKind.WRITE, value.addr, WIDEST_WRITE + 1)])
-    with pytest.raises(GdbrrError, match="too many to be watched for reads"):
-        opened.last_hit([Point(PointKind.ACCESS, value.addr, 8192)])
-    with pytest.raises(GdbrrError, match="too many to be watched for reads"):
-        opened.all_hits([Point(PointKind.ACCESS, value.addr, 8192)])
     with pytest.raises(GdbrrError, match="behind the end"):
         opened.all_hits([value], before=Moment(opened.end.tick + 1))
 

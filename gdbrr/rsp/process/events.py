@@ -44,16 +44,25 @@ class Events(Landing):
     def moment_known(self) -> Moment | None:
         return self._moment
 
+    def tick_of(self, thread: int) -> int:
+        """That of the moment at which a thread of the leaf stands."""
+        debuggee = self.require()
+        leaf, timeline = debuggee.leaf, self._timeline()
+        assert leaf is not None
+        view = debuggee.views().get(debuggee.real(thread))
+        if view is None or (view.in_engine and not view.trapped):
+            return min(leaf.tick, timeline.end.tick)
+        return view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
+
     def _locate(self, thread: int, progress: Progress | None) -> Moment:
         debuggee = self.require()
         leaf = debuggee.leaf
         timeline = self._timeline()
         assert leaf is not None
         tid = debuggee.real(thread)
-        view = debuggee.views().get(tid)
+        view, tick = debuggee.views().get(tid), self.tick_of(thread)
         if view is None or (view.in_engine and not view.trapped):
-            return Moment(min(leaf.tick, timeline.end.tick))
-        tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
+            return Moment(tick)
         regs, views = debuggee.registers(tid), [*debuggee.views().values()]
         moment = timeline.locate(tick, view.index, regs, progress, like=leaf.pid, views=views)
         self.approximate = timeline.doubtful

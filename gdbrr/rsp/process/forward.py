@@ -44,9 +44,9 @@ class Forward(Events):
         """Let the current leaf go on to what GDB wants to know of, thread STEP by one instruction or operation."""
         if self.points.fit:
             return self._run(step, signals, self.points.held)
-        start, thread = self.moment(), self.thread
         acting = None if step is None else self.require().virtual(step)
-        if step is not None:
+        if step is not None and not self.points.reads:
+            start, thread = self.moment(), self.thread
             stop = self._step_watched(step, signals, self.points.code())
             if stop is not None:
                 return stop
@@ -56,11 +56,11 @@ class Forward(Events):
     def _to_first(self, acting: int | None, signals: Sequence[tuple[int, int]], progress: Progress | None) -> Stop:
         """INVARIANT(searched-then-run): of more places than debug registers watch, the first that is stored to is
         looked for by copies; so one is enough for the leaf, from the operation on in whose segment that is."""
-        code, now = self.points.code(), self.moment()
+        code, now = self.points.code(), self.tick_of(self.thread)
         hit = self._first_behind(now, progress)
         if hit is None:
             return self._run(self._kernels(acting), signals, code)
-        if hit.moment.tick > now.tick:
+        if hit.moment.tick > now:
             stop = self._run(self._kernels(acting), signals, code, Turn(hit.moment.tick, hit.thread))
             if stop.signal != SIGNAL_NONE or self._tick() != hit.moment.tick:
                 return stop
@@ -68,13 +68,16 @@ class Forward(Events):
         old = self._contents([watch[1:]])
         while True:
             stop = self._run(self._kernels(acting), signals, code | {watch})
-            if acting is not None or not stop.has("watch") or self._contents([watch[1:]]) != old:
+            same = watch[0] == WATCH and stop.has(*WATCHES) and self._contents([watch[1:]]) == old
+            if acting is not None or not same:
                 return stop
 
-    def _first_behind(self, now: Moment, progress: Progress | None) -> Hit | None:
-        """The first hit of what is watched; one that was found before is still the first while it lies ahead."""
+    def _first_behind(self, tick: int, progress: Progress | None) -> Hit | None:
+        """The first hit of what is watched from now on, in TICK; one that was found before is still the first while it
+        lies ahead."""
         asked, points = self._asked, self.points.watched()
-        if asked is None or asked[:2] != (self._timeline(), points) or not asked[2].tick <= now.tick < asked[3]:
+        if asked is None or asked[:2] != (self._timeline(), points) or not asked[2].tick <= tick < asked[3]:
+            now = self.moment(progress)
             hit = self._timeline().first_hit(points, now, progress)
             until = self._timeline().end.tick + 1 if hit is None else hit.moment.tick
             self._asked = asked = self._timeline(), points, now, until, hit
@@ -175,8 +178,12 @@ class Forward(Events):
         """
         regs = debuggee.registers(stop.tid)
         code = debuggee.upstream.memory(regs["rip"], 2 * _LONGEST_INSTRUCTION)
-        stored = regs["rdi"] + (8 if regs["eflags"] & _BACKWARDS else -8)
-        inside = any(addr - 8 < stored < addr + length for kind, addr, length in self.points.held if kind >= WATCH)
+        past = 8 if regs["eflags"] & _BACKWARDS else -8
+        inside = any(
+            addr - 8 < regs[name] + past < addr + length
+            for kind, addr, length in self.points.held
+            for name in (("rdi",) if kind == WATCH else ("rdi", "rsi") if kind > WATCH else ())
+        )
         inside = inside if stepped is None else regs["rip"] == stepped
         insn = decoded(code)
         if not is_repeated(code) or insn is None or not regs["rcx"] or not inside:

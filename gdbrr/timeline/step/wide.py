@@ -96,15 +96,16 @@ class Wide:
     def _find(self, stretch: Stretch, search: Search, points: Sequence[Point]) -> Found | None:
         if stretch.source.tick == stretch.end and stretch.inside is None:
             return None
-        stores = all(point.kind in STORES for point in points)
-        points = self._written(stretch, search, points) if stores else points
+        if reads := [point for point in points if point.kind not in STORES]:
+            return self._with_reads(stretch, search, reads, [point for point in points if point not in reads])
+        points = self._written(stretch, search, points)
         if not points:
             return None
         size = sum(point.length for point in points)
         many = size > _PAGES and all(point.kind is PointKind.CHANGE for point in points)
         middle = stretch.end if stretch.inside else (stretch.source.tick + stretch.end) // 2
         longer = stretch.source.tick < middle and (many or stretch.end - stretch.source.tick > self._shortest)
-        if stores and size > 8 * _FEW and longer:
+        if size > 8 * _FEW and longer:
             return self._cut(stretch, middle, search, points)
         if many:
             segment = Segment(stretch.source, stretch.inside, stretch.since, self._order, search.progress)
@@ -119,6 +120,16 @@ class Wide:
         found = self._counted(stretch, search, [piece for point in points for piece in pieces_of(point)])
         self._shortest = 1 if found else self._shortest * _GROWTH
         return found
+
+    def _with_reads(
+        self, stretch: Stretch, search: Search, reads: Sequence[Point], stores: Sequence[Point]
+    ) -> Found | None:
+        """Page tables tell of stores only, so of reads the whole stretch is run."""
+        found = self._counted(stretch, search, [piece for point in reads for piece in pieces_of(point)])
+        other = self._find(stretch, search, stores) if stores else None
+        if found and other:
+            return self._counted(stretch, search, [found.piece, other.piece])
+        return found or other
 
     def _cut(self, stretch: Stretch, middle: int, search: Search, points: Sequence[Point]) -> Found | None:
         """The same in two halves, of which the nearer one may be enough."""
@@ -171,7 +182,10 @@ class Wide:
                 whole = bool(extra) or not search.newest  # of all but the last hits, the newest are not enough
                 passes.append(Pass(stretch.source, self._order, [*group, *extra], stretch.end, stretch.inside, whole))
             for one in passes:
-                one.wait(search.progress, "searching", fraction)
+                # INVARIANT(taken-back): what a search for a signal's place hits counts only when it has ended; reads by
+                # pages are not looked at there.
+                enough = 0 if not search.newest and since is None and one.by_pages else None
+                one.wait(search.progress, "searching", fraction, enough)
                 hits = one.hits()
                 if since is not None:
                     began = next(
