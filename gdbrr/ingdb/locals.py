@@ -6,15 +6,15 @@ Owns: which frame each of them is of, and which of them sleep.
 GDB 13.1 looks at a hardware watchpoint whenever it resumes (insert_breakpoints: update_watchpoint), disabled or not,
 and deletes it where its frame is not there; what the place holds it asks only when it has become enabled. So for a move
 one is made a watchpoint of the kind that GDB would step for, which it leaves alone while it is disabled. Enabled where
-its frame is, it becomes a hardware watchpoint again and knows what is there. One for reads can be of no other kind: it
-knows what is there, too, but out of its frame GDB deletes it.
+its frame is, it becomes a hardware watchpoint again and knows what is there. One for reads can be of no other kind: so
+out of its frame it is deleted, before GDB does that, and set again there, under another number.
 """
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gdbrr.ingdb import compat
@@ -35,10 +35,6 @@ class _Local:
     told: bool = False
     """The user knows that it sleeps."""
 
-    @property
-    def outlives(self) -> bool:
-        return self.sleeps and self.point.type == gdb.BP_WATCHPOINT
-
     def is_here(self) -> bool:
         """Just what GDB asks."""
         thread = gdb.selected_thread()
@@ -47,10 +43,33 @@ class _Local:
         except gdb.error:
             return False
 
+    def may_be_set(self) -> bool:
+        """GDB takes the innermost frame that has the variable."""
+        frame = gdb.newest_frame()
+        while frame is not None and frame != self.frame:
+            if frame.function() == self.frame.function():
+                return False
+            frame = frame.older()
+        return frame is not None
+
+
+@dataclass
+class _Away(_Local):
+    """One for reads that is deleted until it is there again."""
+
+    number: int = 0
+    verb: str = ""
+    kept: dict[str, Any] = field(default_factory=dict)
+
+
+_KEPT = ("condition", "thread", "silent", "ignore_count", "commands")
+
 
 class Locals:
     def __init__(self) -> None:
         self._known: dict[int, _Local] = {}
+        self._away: list[_Away] = []
+        self._news: list[str] = []
         self._moving = False
         gdb.events.breakpoint_created.connect(self._made)
         gdb.events.breakpoint_deleted.connect(lambda point: self._known.pop(point.number, None))
@@ -70,19 +89,19 @@ class Locals:
         """The program came to the frame by itself."""
         if not self._moving:
             self._wake([each for each in self._known.values() if each.sleeps and each.is_here()])
+            self._set_again()
+            self._say()
 
     @contextlib.contextmanager
-    def asleep(self) -> Iterator[list[int]]:
-        """During a move all sleep. Yields, behind it, the numbers of those that did not wake, and of which that has
-        not been told."""
+    def asleep(self) -> Iterator[None]:
+        """During a move all sleep."""
         if self._moving:
-            yield []
+            yield
             return
-        still: list[int] = []
         self._moving = True
         try:
             self._send_to_sleep([each for each in self._known.values() if each.point.enabled])
-            yield still
+            yield
         finally:
             self._moving = False
             asleep = [each for each in self._known.values() if each.sleeps]
@@ -90,11 +109,48 @@ class Locals:
                 for thread in {each.thread for each in asleep}:
                     if _select(thread):
                         self._wake([each for each in asleep if each.thread == thread and each.is_here()])
-            still += [each.point.number for each in asleep if each.outlives and not each.told]
+                for thread in {each.thread for each in self._away}:
+                    if _select(thread):
+                        self._set_again()
+            for each in asleep:
+                if each.sleeps and each.point.type != gdb.BP_WATCHPOINT:
+                    self._put_away(each)
 
-    def tell(self, numbers: Sequence[int]) -> None:
-        for number in numbers:
-            self._known[number].told = True
+    def tell(self) -> None:
+        """Those that did not wake, of which that has not been told, and what became of those for reads."""
+        for each in self._known.values():
+            if each.sleeps and not each.told:
+                each.told = True
+                self._news.append(f"Watchpoint {each.point.number} is disabled until its frame is there again.")
+        self._say()
+
+    def _say(self) -> None:
+        for line in self._news:
+            gdb.write(line + "\n")
+        self._news.clear()
+
+    def _put_away(self, each: _Local) -> None:
+        point = each.point
+        verb = "rwatch" if point.type == gdb.BP_READ_WATCHPOINT else "awatch"
+        kept = {name: getattr(point, name) for name in _KEPT}
+        away = _Away(point, each.frame, each.thread, True, False, point.number, f"{verb} {point.expression}", kept)
+        self._away.append(away)
+        self._news.append(f"Watchpoint {point.number} is deleted until its frame is there again.")
+        point.delete()
+
+    def _set_again(self) -> None:
+        """In the selected thread, where its frame is."""
+        for each in [each for each in self._away if each.is_here() and each.may_be_set()]:
+            self._away.remove(each)
+            frame, known = gdb.selected_frame(), set(self._known)
+            each.frame.select()
+            try:
+                gdb.execute(each.verb, to_string=True)
+            finally:
+                frame.select()
+            for number in set(self._known) - known:
+                less = _give(self._known[number].point, each.kept)
+                self._news.append(f"Watchpoint {each.number} is set again, as {number}{less}.")
 
     def _send_to_sleep(self, them: Sequence[_Local]) -> None:
         with compat.selection():
@@ -112,6 +168,18 @@ class Locals:
         for each in them:
             each.sleeps = each.told = False
             each.point.enabled = True
+
+
+def _give(point: Any, kept: dict[str, Any]) -> str:
+    """POINT gets what was KEPT. Returns what it has to do without."""
+    less = ""
+    for name, value in kept.items():
+        try:
+            if value:
+                setattr(point, name, value)
+        except gdb.error:  # a condition on a variable of a block that is not entered yet
+            less = f" without its {name}, which means nothing here"
+    return less
 
 
 def is_local(name: str) -> bool:

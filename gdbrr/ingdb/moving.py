@@ -28,9 +28,9 @@ def proceed() -> str:
 def resume() -> str:
     """GDB's own reverse-continue, for a move. `catch signal` would take its stop, which is without a signal, for one of
     signal 0; and a watchpoint that GDB steps for makes steps of it."""
-    with _off(*_CATCHPOINTS, *WATCHPOINTS) as asleep:
+    with _off(*_CATCHPOINTS, *WATCHPOINTS):
         signal = _until_stop(_backwards())
-    _tell(asleep)
+    _locals.tell()
     return signal
 
 
@@ -42,11 +42,11 @@ def stay(shown: bool) -> str:
     """A stop where one is, which the server answers without a move. SHOWN: on the command line as well."""
     if shown:
         return resume()
-    with _off(*_BREAKPOINTS) as asleep:
+    with _off(*_BREAKPOINTS):
         # What ends a step has no words of its own.
         reverse = str(gdb.parameter("exec-direction")) == "reverse"
         signal = _until_stop(_unsaid("stepi" if reverse else "reverse-stepi"), to_string=True)
-    _tell(asleep)
+    _locals.tell()
     return signal
 
 
@@ -86,25 +86,18 @@ def _is_everywhere(name: str) -> bool:
 
 
 @contextlib.contextmanager
-def _off(*kinds: int) -> Iterator[list[int]]:
-    """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands.
-    Yields, behind it, which of them have to be told to be asleep."""
+def _off(*kinds: int) -> Iterator[None]:
+    """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
     off = [each for each in gdb.breakpoints() if each.enabled and each.type in kinds and _may_go_off(each)]
-    with _locals.asleep() as asleep:
+    with _locals.asleep():
         try:
             for each in off:
                 each.enabled = False
-            yield asleep
+            yield
         finally:
             for each in off:
                 if each.is_valid():
                     each.enabled = True
-
-
-def _tell(asleep: list[int]) -> None:
-    for number in asleep:
-        compat.write(f"Watchpoint {number} is disabled until its frame is there again.")
-    _locals.tell(asleep)
 
 
 def resume_quietly() -> str:

@@ -95,3 +95,32 @@ def test_one_that_gdb_steps_for(demo: Path) -> None:
     )
     assert "Watchpoint 3 is disabled until its frame is there again." in out and "deleted" not in out, out
     assert re.search(r"^3 +watchpoint +keep y ", out, re.MULTILINE), out
+
+
+def test_one_for_reads_is_set_again_where_its_frame_is(demo: Path) -> None:
+    """GDB deletes it wherever its frame is not. It comes back with all it had, by moves and by the program itself."""
+    reads = re.compile(r"^(?:Thread .* hit )?Hardware read watchpoint (\d): n\n\nValue = 6$", re.MULTILINE)
+    program = (
+        *("delete 2", "rwatch n", "condition 3 sum == 3", "commands 3\nsilent\nprint i\nend", "rr-mark here"),
+        *("rr-goto start", "info watchpoints", "rr-goto end", "rr-goto here", "info watchpoints", "continue"),
+        *("rr-goto start", "tbreak sum_to if n == 6", "continue", "info watchpoints", "continue"),
+    )
+    script = demo.with_suffix(".gdb")
+    script.write_text("\n".join(program) + "\n")
+    out = played(demo, f"source {script}")
+    assert out.count("No watchpoints.") == 1, out
+    told = re.findall(r"^Watchpoint (\d is (?:deleted until its frame is there again|set again, as \d))\.$", out, re.M)
+    gone = "is deleted until its frame is there again"
+    assert told == [f"3 {gone}", "3 is set again, as 4", f"4 {gone}", "4 is set again, as 6"], out
+    assert re.findall(r"^(\d) +read watchpoint keep y +n$", out, re.MULTILINE) == ["4", "6"], out
+    assert out.count("stop only if sum == 3") == 2, out
+    assert re.findall(r"^\$\d+ = (\d)$", out, re.MULTILINE) == ["3", "3"] and not reads.search(out), out
+
+
+def test_its_condition_may_mean_nothing_yet(demo: Path) -> None:
+    out = played(
+        demo,
+        *("rwatch n if i == 3", "rr-goto start", "tbreak sum_to if n == 6", "continue", "info watchpoints"),
+    )
+    assert "Watchpoint 3 is set again, as 5 without its condition, which means nothing here." in out, out
+    assert re.search(r"^5 +read watchpoint keep y +n$", out, re.MULTILINE), out
