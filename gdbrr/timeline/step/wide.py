@@ -184,8 +184,9 @@ class Wide:
             for one in passes:
                 # INVARIANT(taken-back): what a search for a signal's place hits counts only when it has ended; reads by
                 # pages are not looked at there.
-                enough = 0 if not search.newest and since is None and one.by_pages else None
-                one.wait(search.progress, "searching", fraction, enough)
+                first = not search.newest and since is None and one.by_pages
+                while not one.done() and not (first and one.logged):
+                    one.nap(search.progress, "searching", fraction)
                 hits = one.hits()
                 if since is not None:
                     began = next(

@@ -12,7 +12,7 @@ from gdbrr.timeline.model import Hit, Moment, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness.run import gdbrr
 
-from .conftest import BOTH_WAYS, Program, in_epochs, whole
+from ..conftest import BOTH_WAYS, Program, in_epochs, whole
 
 MIB = 1 << 20
 LOCK = MIB

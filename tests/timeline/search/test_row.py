@@ -14,7 +14,7 @@ from gdbrr.timeline.model import Hit, Point, PointKind
 from gdbrr.timeline.step.row import Row
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 
-from .conftest import BOTH_WAYS, Program, children, recorded
+from ..conftest import BOTH_WAYS, Program, children, recorded
 
 BESIDE = 3
 """Passes at a time, however many cores there are."""
