@@ -352,6 +352,18 @@ def thread_id(number: str) -> int:
     raise GdbrrError(f"there is no thread {number} here", hint="see: info threads")
 
 
+@contextlib.contextmanager
+def planted(location: str, condition: str) -> Iterator[None]:
+    """A breakpoint of which nobody sees anything: by it GDB tells what CONDITION is, as code, where it resumes."""
+    point = gdb.Breakpoint(location, internal=True)
+    try:
+        point.silent = True
+        point.condition = condition
+        yield
+    finally:
+        point.delete()
+
+
 def code_addresses(location: str, condition: str = "") -> list[int]:
     """Where `break LOCATION if CONDITION` would stop."""
     # Their errors are one line; a breakpoint would ask or print.

@@ -88,7 +88,8 @@ def _is_everywhere(name: str) -> bool:
 @contextlib.contextmanager
 def _off(*kinds: int) -> Iterator[None]:
     """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
-    off = [each for each in gdb.breakpoints() if each.enabled and each.type in kinds and _may_go_off(each)]
+    users = [each for each in gdb.breakpoints() if each.number > 0]
+    off = [each for each in users if each.enabled and each.type in kinds and _may_go_off(each)]
     with _locals.asleep():
         try:
             for each in off:

@@ -6,6 +6,7 @@ Owns: the way through several moments to one that is shown, and the way back fro
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -85,14 +86,15 @@ def back_to_place(session: Session, location: str, count: int) -> None:
     points = [{"kind": "exec", "addr": pc, "length": 1} for pc in addresses]
     tid = compat.thread_id(thread) if thread else None
     origin = _origin(session)
-    target: dict[str, Any] = {"points": points}
+    target: dict[str, Any] = {"points": points, **({"conditional": True} if condition else {})}
     if tid is not None:
         target["thread"] = session.require().request("thread_index", tid=tid)
     left = count
     while left:
         asked = 1 if condition else left
         try:
-            found = _step(session, {**target, "count": asked}, lambda: compat.pc() in addresses, bool(condition))
+            with compat.planted(place, condition) if condition else contextlib.nullcontext():
+                found = _step(session, {**target, "count": asked}, lambda: compat.pc() in addresses, bool(condition))
         except _Failed:
             return
         if not found:

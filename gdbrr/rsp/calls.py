@@ -158,6 +158,7 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         since=float(body.get("since", 0.0)),
         stay=bool(body.get("stay")),
         named=bool(body.get("named")),
+        conditional=bool(body.get("conditional")),
     )
     if target.live and navigator.live is None:
         raise GdbrrError("nothing is being recorded", hint="try: rr-start")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from gdbrr.abi import lib
@@ -20,7 +20,7 @@ from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
 from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_NONE, SIGNAL_STOP, SIGNAL_TRAP, Stop, from_kernel
-from gdbrr.rsp.upstream import Told, Upstream
+from gdbrr.rsp.upstream import NO_CONDITIONS, Told, Upstream
 from gdbrr.timeline.library import Library, behind_stub
 from gdbrr.timeline.model import Call, Interrupted, Leaf, Sent, Turn
 
@@ -59,6 +59,7 @@ class Debuggee(Attached):
         self._wait = wait
         self._fresh = self.live is not None
         self._until: Event | Turn | None = None
+        self._conditions = NO_CONDITIONS  # while it runs for GDB
         self.library = Library(self.pid)
         if self.live is not None:
             # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
@@ -68,9 +69,15 @@ class Debuggee(Attached):
     # ------------------------------------------------------------ going forward
 
     def run_live(
-        self, step: int | None, signals: Sequence[tuple[int, int]], words: Sequence[str], held: set[Held]
+        self,
+        step: int | None,
+        signals: Sequence[tuple[int, int]],
+        words: Sequence[str],
+        held: set[Held],
+        conditions: Mapping[int, bytes],
     ) -> Stop:
         """Resume the live process just as GDB asks by WORDS, unless that would show the engine at work."""
+        self._conditions = conditions
         assert self.live is not None
         plain = ("vCont;" + ";".join(words)).encode()
         faults = {tid: (number, self._pc(tid)) for tid, number in signals if tid in self.views()}
@@ -101,13 +108,14 @@ class Debuggee(Attached):
         held: set[Held],
         fence: Fence | None = None,
         until: Event | Turn | None = None,
+        conditions: Mapping[int, bytes] = NO_CONDITIONS,
     ) -> Stop:
         """Let the leaf go on, thread STEP by one instruction or operation, and nobody behind UNTIL. Whoever's turn it
         is runs in any case: time belongs to the demo, and a thread alone would wait for its turn for ever."""
         assert self.leaf is not None
         if self.at_end:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
-        self._until = until
+        self._until, self._conditions = until, conditions
         plain = b"vCont;" + resume_verb("c" if step is None else "s", step, signals)
         return self._told(self._behind_store(self._go_on(step, signals, held, fence, plain), held, fence))
 
@@ -210,12 +218,7 @@ class Debuggee(Attached):
             )
 
     def _run_to(
-        self,
-        step: int | None,
-        landing: int | None,
-        words: bytes,
-        held: set[Held],
-        fence: Fence | None,
+        self, step: int | None, landing: int | None, words: bytes, held: set[Held], fence: Fence | None
     ) -> Stop:
         """Everybody goes on, until thread STEP is at LANDING or something else stops the process.
 
@@ -225,8 +228,9 @@ class Debuggee(Attached):
         users = {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
         own = {pc for pc in (landing, fence.pc if fence else None) if pc}
         wanted = held | {(SOFTWARE, pc, 1) for pc in own}
+        conditions = {pc: code for pc, code in self._conditions.items() if pc not in own}
         while True:
-            self._release(wanted)
+            self._release(wanted, conditions)
             stop = self.resume(words)
             if stop.ended:
                 return stop
@@ -257,9 +261,9 @@ class Debuggee(Attached):
                 return passed
             words = b"vCont;c"
 
-    def _release(self, wanted: set[Held]) -> None:
+    def _release(self, wanted: set[Held], conditions: Mapping[int, bytes] = NO_CONDITIONS) -> None:
         """Put breakpoints in place and tell the engine that it may go on when the process does."""
-        self.upstream.sync_points(wanted - in_data(self.pid, wanted - self.upstream.inserted))
+        self.upstream.sync_points(wanted - in_data(self.pid, wanted - self.upstream.inserted), conditions)
         if self.leaf is None:
             return
         tick = self._until.tick if self._until is not None else None

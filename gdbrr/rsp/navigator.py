@@ -133,7 +133,7 @@ class Navigator(Forward):
             )
         debuggee.live.catch(self.points.calls)
         words = resume_words(actions, self._acting)
-        stop = debuggee.run_live(*self._wishes(actions), words, self.points.held)
+        stop = debuggee.run_live(*self._wishes(actions), words, self.points.held, self.points.conditions)
         if stop.ended:
             self.finished = self.exited = True
             self.points.forget()
@@ -186,7 +186,7 @@ class Navigator(Forward):
             return self.again()
         if not target.points:
             return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
-        hit = self.found = self._search(target.points, target.count, progress, target.birth)
+        hit = self.found = self._search(self.points.asked(target), target.count, progress, target.birth)
         if hit is None and target.stay:
             self.missed = True
             return self.again()

@@ -36,7 +36,7 @@ _PASSED_FEATURES = (
     *(f"qXfer:{name}:read+" for name in ("auxv", "features", "libraries-svr4", "exec-file", "threads", "siginfo")),
 )
 _OWN_FEATURES = (
-    *("ReverseContinue+", "ReverseStep+", "QCatchSyscalls+"),
+    *("ReverseContinue+", "ReverseStep+", "QCatchSyscalls+", "ConditionalBreakpoints+"),
     *("QStartNoAckMode+", "vContSupported+", "multiprocess+"),
     "PacketSize=40000",  # a watched array is read as a whole at each stop
 )
@@ -304,7 +304,7 @@ class Proxy:
     def _breakpoint(self, request: rq.Breakpoint) -> bytes:
         if request.type == 3:
             return b""  # x86 cannot watch reads alone: GDB asks for reads and writes then
-        self.navigator.points.change(request.insert, (request.type, request.addr, request.kind))
+        self.navigator.points.change(request.insert, (request.type, request.addr, request.kind), request.conditions)
         return b"OK"
 
     def _catch_calls(self, request: rq.CatchCalls) -> bytes:

@@ -135,6 +135,8 @@ class Breakpoint(Request):
     type: int
     addr: int
     kind: int
+    conditions: tuple[bytes, ...] = ()
+    """Agent bytecode: one of them has to be met."""
 
 
 @dataclass(frozen=True)
@@ -321,7 +323,10 @@ def _custom(match: re.Match[bytes]) -> Request:
 
 
 def _point(match: re.Match[bytes]) -> Request:
-    return Breakpoint(match[1] == b"Z", int(match[2]), _hex(match[3]), _hex(match[4]))
+    conditions = [
+        bytes.fromhex(code.decode()) for code in re.findall(rb"X[0-9a-f]+,((?:[0-9a-f]{2})+)", match[5] or b"")
+    ]
+    return Breakpoint(match[1] == b"Z", int(match[2]), _hex(match[3]), _hex(match[4]), tuple(conditions))
 
 
 def _written(match: re.Match[bytes]) -> Request:
@@ -356,7 +361,7 @@ _TABLE: list[tuple[re.Pattern[bytes], Callable[[re.Match[bytes]], Request]]] = [
     _rule(rb"[MX]([0-9a-fA-F]+),([0-9a-fA-F]+):.*", _written),
     _rule(rb"H([a-zA-Z])(.+)", lambda m: SetThread(m[1].decode("ascii"), _thread(m[2]))),
     _rule(rb"T(.+)", lambda m: Alive(_thread(m[1]))),
-    _rule(rb"([Zz])([0-4]),([0-9a-fA-F]+),([0-9a-fA-F]+)(?:;.*)?", _point),
+    _rule(rb"([Zz])([0-4]),([0-9a-fA-F]+),([0-9a-fA-F]+)(?:;(.*))?", _point),
     _rule(rb"vCont\?", lambda m: ResumeKinds()),
     _rule(rb"vCont;(.+)", _vcont),
     _rule(rb"([cs])()", _legacy),

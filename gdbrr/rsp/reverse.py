@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
+from gdbrr.timeline.hits import is_known
 from gdbrr.timeline.model import FEW, Call, Epoch, Hit, Moment, Point, PointKind, Sent, Timeline
 
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
@@ -23,6 +25,8 @@ HARDWARE_SLOTS = 4
 _WORD = 8
 """Bytes that one of them watches."""
 
+_LONGEST_CONDITION = lib.GR_CONDITION_ROOM // HARDWARE_SLOTS
+
 Held = tuple[int, int, int]
 """(type, address, kind) as in a Z packet: kind is the length of a watched region."""
 
@@ -32,14 +36,24 @@ class PointTable:
 
     def __init__(self) -> None:
         self.held: set[Held] = set()
+        self.conditions: dict[int, bytes] = {}
+        """By address. GDB tests them again: where there are several, or one that the engine does not understand, each
+        pass is a stop for it to look at."""
         self.calls: frozenset[int] | None = None
         """The system calls to stop at, by number: None for no call, none of them for any."""
         self._seen: set[int] = set()
 
-    def change(self, insert: bool, held: Held) -> None:
+    def change(self, insert: bool, held: Held, conditions: Sequence[bytes] = ()) -> None:
+        kind, addr, _ = held
         (self.held.add if insert else self.held.discard)(held)
-        if insert and held[0] in (SOFTWARE, HARDWARE):
-            self._seen.add(held[1])
+        if kind not in (SOFTWARE, HARDWARE):
+            return
+        self.conditions.pop(addr, None)
+        if insert:
+            self._seen.add(addr)
+            alone = sum(each[1] == addr for each in self._code()) == 1
+            if alone and len(conditions) == 1 and len(conditions[0]) <= _LONGEST_CONDITION and is_known(conditions[0]):
+                self.conditions[addr] = conditions[0]
 
     def stepping_over(self, pc: int) -> bool:
         """Whether a step from PC may be GDB getting over a breakpoint there, which it leaves out for the step.
@@ -57,16 +71,24 @@ class PointTable:
         points = set()
         for kind, addr, length in self.held:
             if kind in (SOFTWARE, HARDWARE):
-                points.add(Point(PointKind.EXEC, addr))
+                points.add(Point(PointKind.EXEC, addr, condition=self.conditions.get(addr, b"")))
             elif kind == WATCH:
                 points.add(Point(PointKind.CHANGE, addr, length))
             else:
                 points.add(Point(PointKind.ACCESS, addr, length))
         return sorted(points, key=lambda point: (point.addr, point.kind.value, point.length))
 
+    def asked(self, target: Target) -> list[Point]:
+        """The points of TARGET, of which GDB may have said by a breakpoint what has to hold there."""
+        conditions = self.conditions if target.conditional else {}
+        return [
+            dataclasses.replace(point, condition=conditions.get(point.addr, point.condition)) for point in target.points
+        ]
+
     def forget(self) -> None:
         """A process is gone, and GDB takes what it had inserted there for gone, too."""
         self.held.clear()
+        self.conditions.clear()
         self.calls = None
 
     def check_live(self) -> None:
@@ -186,6 +208,8 @@ class Target:
     """Behind which the moment is known."""
     points: tuple[Point, ...] = ()
     count: int = 1
+    conditional: bool = False
+    """The breakpoints at the points have their conditions."""
     before: Moment | None = None
     """No move: only a list of the changes of the points before it."""
     each: bool = False

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp import stop as stops
-from gdbrr.rsp.packet import Event, Framer, Kind, expand, frame, unescape
+from gdbrr.rsp.packet import Event, Framer, Kind, expand, frame, to_hex, unescape
 from gdbrr.rsp.regs import Layout
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_STOP, SIGNAL_SYS, Stop
 
@@ -33,6 +33,9 @@ MOST = 1 << 13
 """Bytes of memory in one packet."""
 _LOST = b"E.No unwaited-for children left."
 """Of a process whose main thread ends it while others are there: gdbserver 12 may miss how it ended."""
+
+
+NO_CONDITIONS: Mapping[int, bytes] = {}
 
 
 @dataclass
@@ -76,6 +79,7 @@ class Upstream:
         self.pid = 0
         self.layout: Layout | None = None
         self.inserted: set[tuple[int, int, int]] = set()
+        self._conditions: dict[tuple[int, int, int], bytes] = {}
         self.request(b"QStartNoAckMode")
         # The acknowledgement of that OK is the last one; gdbserver reads and drops it.
         self._write(b"+")
@@ -317,19 +321,23 @@ class Upstream:
         info = self.transfer("siginfo", b"")
         return int.from_bytes(info[:4], "little"), int.from_bytes(info[8:12], "little", signed=True)
 
-    def sync_points(self, wanted: set[tuple[int, int, int]]) -> None:
-        """Insert and remove breakpoints until they are the WANTED ones."""
+    def sync_points(self, wanted: set[tuple[int, int, int]], conditions: Mapping[int, bytes] = NO_CONDITIONS) -> None:
+        """Insert and remove breakpoints until they are the WANTED ones, with CONDITIONS for some addresses of code."""
         for held in sorted(self.inserted - wanted):
             self.request(b"z%x,%x,%x" % held)
             self.inserted.discard(held)
-        for held in sorted(wanted - self.inserted):
-            reply = self.request(b"Z%x,%x,%x" % held)
+        for held in sorted(wanted):
+            code = conditions.get(held[1], b"") if held[0] < 2 else b""
+            if held in self.inserted and self._conditions.get(held, b"") == code:
+                continue
+            reply = self.request(b"Z%x,%x,%x" % held + (b";X%x,%b" % (len(code), to_hex(code)) if code else b""))
             if reply != b"OK":
                 kind = "watchpoint" if held[0] > 1 else "breakpoint"
                 raise GdbrrError(
                     f"a {kind} of {held[2]} bytes at {held[1]:#x} cannot be inserted", hint="delete it and go on"
                 )
             self.inserted.add(held)
+            self._conditions[held] = code
 
 
 class Pool:

@@ -101,15 +101,27 @@ def check_points(points: Sequence[Point], widest: int = WIDEST) -> None:
                 f"{point.length} bytes at {point.addr:#x} are too many to be watched{what}",
                 f"{most} are possible: watch a part of it",
             )
-        at = 0
-        while at < len(point.condition):
-            code = point.condition[at]
-            if code not in _CODES:
-                raise GdbrrError(
-                    f"a condition uses operation {code:#04x} of the agent bytecode, which is not known here",
-                    "conditions are of integers, memory and general registers",
-                )
-            at += 1 + _CODES[code]
+        code = _unknown(point.condition)
+        if code is not None:
+            raise GdbrrError(
+                f"a condition uses operation {code:#04x} of the agent bytecode, which is not known here",
+                "conditions are of integers, memory and general registers",
+            )
+
+
+def is_known(condition: bytes) -> bool:
+    """Whether the engine understands all of it; registers are those of the `g` packet."""
+    return _unknown(condition) is None
+
+
+def _unknown(condition: bytes) -> int | None:
+    at = 0
+    while at < len(condition):
+        code = condition[at]
+        if code not in _CODES:
+            return code
+        at += 1 + _CODES[code]
+    return None
 
 
 class Found(NamedTuple):

@@ -1,5 +1,6 @@
-// A loop of 100,000 passes without an operation, in a function that its caller's frame tells from others by `i` only.
+// A loop of 100,000 passes (or argv[1]) without an operation, in a function that its caller's frame tells from others by `i` only.
 #include <stdio.h>
+#include <stdlib.h>
 
 long total;
 
@@ -8,11 +9,12 @@ __attribute__((noinline)) void touch(const char *buffer)
 	total += *buffer;
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
 	char buffer[16] = {1};
+	int passes = argc > 1 ? atoi(argv[1]) : 100000;
 	puts("begin");
-	for (int i = 0; i < 100000; i++)
+	for (int i = 0; i < passes; i++)
 		touch(buffer);
 	puts("end");
 	return 0;

@@ -28,7 +28,7 @@ def test_features(demo: Served) -> None:
     client = Client(demo)
     features = client.ask(b"qSupported:multiprocess+;swbreak+").decode().split(";")
     assert {"ReverseContinue+", "ReverseStep+", "multiprocess+", "swbreak+", "qXfer:threads:read+"} <= set(features)
-    dangerous = ("QNonStop", "fork-events", "exec-events", "QThreadEvents", "Qbtrace", "ConditionalB", "no-resumed")
+    dangerous = ("QNonStop", "fork-events", "exec-events", "QThreadEvents", "Qbtrace", "BreakpointC", "no-resumed")
     assert not [feature for feature in features if feature.startswith(dangerous)]
     client.close()
 

@@ -200,3 +200,18 @@ def test_a_list_that_takes_long_is_asked_for_by_a_move(monkeypatch: pytest.Monke
     point = {"kind": "change", "addr": 0x1000, "length": 4}
     body = {"verb": "history", "points": [point], "before": "7", "count": 3}
     assert calls.answer(navigator, link, body) == {"ok": {"rows": [], "late": True, "each": False}}
+
+
+def test_a_condition_is_looked_at_where_it_is_the_only_one_and_known() -> None:
+    met, other, unknown = b"\x22\x01\x27", b"\x22\x00\x27", b"\x30\x27"
+    points = PointTable()
+    points.change(True, (SOFTWARE, 0x10, 1), [met])
+    points.change(True, (SOFTWARE, 0x20, 1), [met, other])
+    points.change(True, (SOFTWARE, 0x30, 1), [unknown])
+    points.change(True, (SOFTWARE, 0x40, 1), [met])
+    points.change(True, (HARDWARE, 0x40, 1))
+    points.change(True, (HARDWARE, 0x50, 1), [b"\x22\x01" * 600 + b"\x27"])
+    assert points.conditions == {0x10: met}
+    assert [point.condition for point in points.for_search()] == [met, b"", b"", b"", b""]
+    points.change(True, (SOFTWARE, 0x10, 1))
+    assert not points.conditions

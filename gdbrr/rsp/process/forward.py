@@ -127,7 +127,7 @@ class Forward(Events):
         turn = turns.another(debuggee, self._timeline(), alone) if alone else None
         if turn is not None and turns.is_now(debuggee, turn, alone):
             return self._waits(debuggee, turn)
-        event = self._next_event(debuggee, leaf, step)
+        event, conditions = self._next_event(debuggee, leaf, step), self.points.conditions
         self._moment = self.sent = None
         self._crash = 0
         if (
@@ -135,15 +135,15 @@ class Forward(Events):
             and (event is None or until.tick <= event.tick)
             and (turn is None or until.tick < turn.tick)
         ):
-            return self._arrive(debuggee, debuggee.run_leaf(step, signals, held, fence, until))
+            return self._arrive(debuggee, debuggee.run_leaf(step, signals, held, fence, until, conditions))
         if turn is not None and (event is None or turn.tick <= event.tick):
-            stop, event = debuggee.run_leaf(step, signals, held, fence, turn), None
+            stop, event = debuggee.run_leaf(step, signals, held, fence, turn, conditions), None
             if stop.signal == SIGNAL_NONE:
                 return self._waits(debuggee, turn)
         elif event is not None and debuggee.standing and event.tick == leaf.tick:
             stop = debuggee.at_event(event)
         else:
-            stop = debuggee.run_leaf(step, signals, held, fence, event)
+            stop = debuggee.run_leaf(step, signals, held, fence, event, conditions)
         if event is not None and leaf.tick > event.tick:
             return self.land_at(event)  # Ctrl-C had stopped its thread on the way into it, where it cannot be held
         if isinstance(event, Sent) and debuggee.standing and event.tick == leaf.tick:
