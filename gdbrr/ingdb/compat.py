@@ -335,12 +335,13 @@ def code_of(pc: int) -> str:
     return f"{name} at {os.path.basename(sal.symtab.filename)}:{sal.line}"
 
 
-def test(condition: str) -> bool:
-    """Whether CONDITION is true here, as for a breakpoint: one that has no value stops as well."""
+def why_untested(condition: str) -> str:
+    """Why CONDITION has no value here, if it has none."""
     try:
-        return bool(gdb.parse_and_eval(condition))
-    except gdb.error:
-        return True
+        bool(gdb.parse_and_eval(condition))
+    except gdb.error as error:
+        return str(error)
+    return ""
 
 
 def thread_id(number: str) -> int:
@@ -353,13 +354,17 @@ def thread_id(number: str) -> int:
 
 
 @contextlib.contextmanager
-def planted(location: str, condition: str) -> Iterator[None]:
-    """A breakpoint of which nobody sees anything: by it GDB tells what CONDITION is, as code, where it resumes."""
+def planted(location: str, condition: str) -> Iterator[Any]:
+    """A breakpoint of which nobody sees anything. By it GDB tells what CONDITION is, as code, where it resumes, and
+    counts where it is met. None without one."""
+    if not condition:
+        yield None
+        return
     point = gdb.Breakpoint(location, internal=True)
     try:
         point.silent = True
         point.condition = condition
-        yield
+        yield point
     finally:
         point.delete()
 

@@ -90,3 +90,17 @@ def test_the_end_of_an_operation_is_none_of_a_breakpoints_passes(demo: Path) -> 
     (behind,) = numbers(played(f"rr-replay --start {demo}", begin, *step))
     out = played(f"rr-replay --start {demo}", f"break *{behind} if total == 12345", begin, *step)
     assert numbers(out) == [behind], out
+
+
+def test_back_to_an_inlined_function(tmp_path: Path) -> None:
+    """What its condition names is known there alone, and GDB sees no stop there; who cannot test it is told."""
+    program, demo = programs.build("inlined", ["-O2"]), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    out = whole(
+        program,
+        *(f"rr-replay {demo}", "rr-back -b add if n == 500", "print total", "rr-back 2 -b add if (double) total > 2.5"),
+        *("print total", "rr-back -b add if (float) n == 3.0", "print total"),
+        *("rr-back -b add", "print total"),
+    )
+    assert numbers(out) == [124750, 123753, 123256, 122760], out
+    assert out.count("Note: the condition cannot be tested here") == 1, out
