@@ -16,6 +16,7 @@ from gdbrr.cli.words import Layout
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
+    from gdbrr.config.profiles import Profile
     from gdbrr.rsp.live import Session
 
 DESCRIPTION = """\
@@ -50,6 +51,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--check", action="store_true", help="compare the state wherever two copies come to one tick")
     parser.add_argument("--patience", type=float, help=argparse.SUPPRESS)  # rr-replay's; then the start it is, too
     parser.add_argument("--keyboard", type=Path, help=argparse.SUPPRESS)  # rr-start's: GDB's terminal
+    parser.add_argument(
+        "--look", action="store_true", help=argparse.SUPPRESS
+    )  # only at what is to be recorded, and how
     parser.add_argument("what", metavar="DEMO | PROGRAM", help="a demo, or the program to record")
     parser.add_argument("arguments", metavar="ARG", nargs=argparse.REMAINDER, help="handed to PROGRAM")
 
@@ -57,6 +61,10 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def main(args: argparse.Namespace) -> int:
     from gdbrr.server import Server, pipe_at, private_directory
 
+    if args.look:
+        _program(args)
+        print("ready to record", flush=True)
+        return 0
     server = Server(lambda: _session(args))
     if args.stdio:
         server.serve_stdio()
@@ -72,8 +80,6 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _session(args: argparse.Namespace) -> Session:
-    from gdbrr.config import profiles
-    from gdbrr.launch import spawn
     from gdbrr.sessions import demo_session, live_session
 
     if args.output:
@@ -83,7 +89,13 @@ def _session(args: argparse.Namespace) -> Session:
             raise GdbrrError("a demo takes no arguments", "to record a program, add --record", EXIT_USAGE)
         patience = 0 if args.start else args.patience
         return demo_session(Path(args.what), trust=args.trust, patience=patience, check=args.check or None)
+    return live_session(*_program(args), args.keyboard)
+
+
+def _program(args: argparse.Namespace) -> tuple[list[str], Profile]:
+    from gdbrr.config import profiles
+    from gdbrr.launch import spawn
+
     argv = [args.what, *args.arguments]
     _, program = spawn.find_program(argv[0], dict(os.environ), os.getcwd())
-    profile = profiles.resolve(args.profile, Path(program), record.sets_of(args))
-    return live_session(argv, profile, args.keyboard)
+    return argv, profiles.resolve(args.profile, Path(program), record.sets_of(args))

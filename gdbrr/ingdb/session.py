@@ -110,9 +110,12 @@ class Session:
         words = (shell_words if shell else plain_words)(args or compat.setting("args"), env, folder)
         if args:
             compat.change_setting("args", args)
-        self._make_room()  # before anything runs: what is recorded now may hold what the program needs
         keyboard = ["--keyboard", os.ttyname(0)] if asking.at_terminal() else []
-        serve = ["serve", "--record", *keyboard, *self.settings.options(), *options, "--", program, *words]
+        record = ["--record", *keyboard, *self.settings.options(), *options, "--", program, *words]
+        if compat.has_process():
+            self._serve(["serve", "--look", *record], env, folder).close()  # a slip of the pen ends no recording
+        self._make_room()  # before anything runs: what is recorded now may hold what the program needs
+        serve = ["serve", *record]
         self._open(self._serve(serve, env, folder))
         self._resume(moving.proceed)
         self._stand_at_end()

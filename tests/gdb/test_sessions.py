@@ -95,3 +95,12 @@ def test_what_cannot_be_reached_is_said_when_it_is_known(tmp_path: Path) -> None
         assert re.search(r"desynchronised behind tick \d+ of \d+", far)
     forward = whole(program, f"rr-replay --start {demo}", "continue", "rr-when")
     assert "desynchronised" in forward, forward
+
+
+def test_options_that_are_wrong_end_no_recording() -> None:
+    program = programs.build("spine")
+    wrong = ("rr-start --order foo", "rr-start -p nosuch", "rr-start --set time=foo", "rr-start --seed 1x")
+    out = whole(program, "break puts_total", "rr-start", *wrong, "rr-when", "rr-start --order serial", "rr-when")
+    refused = re.findall(r"^rr-start: (?!.*internal)(.*)\. \S", out, re.MULTILINE)
+    assert len(refused) == len(wrong) and "killed" not in out[: out.index("recording: ")], out
+    assert len(re.findall(r"^recording: \d+ ticks so far", out, re.MULTILINE)) == 2, out
