@@ -59,6 +59,7 @@ class Checkpoints:
         self._next = 0
         self._kept: list[Checkpoint] = []
         self._near = Near()
+        self.keep_inside = self._near.keep_inside
         self._pinned, self._thinned = 0, False
         self._left, self._cost = time.monotonic(), 0.0  # when the newest was made, seconds that it took
         self._changes = Changes()

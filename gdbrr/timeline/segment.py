@@ -25,6 +25,7 @@ from gdbrr.timeline.model import Moment, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.state import passes
 from gdbrr.timeline.step.back import StepBack
+from gdbrr.timeline.step.inside import Inside
 from gdbrr.timeline.worker import Worker
 
 _TRACES = 8
@@ -92,6 +93,7 @@ class Segments:
         self._order = order
         self._born = born
         self._steps = StepBack(checkpoints, order, born)
+        self.inside = Inside(checkpoints, order, self._stepped)
         self._traces: OrderedDict[int, Trace] = OrderedDict()
         self._longer: dict[int, int] = {}
         """Segments known to have more instructions than so many."""
@@ -133,7 +135,10 @@ class Segments:
         """One instruction, or one operation, earlier in the same thread."""
         if moment.pc is None:
             return self._before_operation(moment.tick, progress)
-        trace = self._affordable(moment.tick, progress) or self._beginning(moment)
+        trace = self.short_trace(moment.tick, _FIRST, progress) or self._beginning(moment)
+        if trace is None and (before := self.inside.previous(moment, progress)):
+            return before
+        trace = trace or self._affordable(moment.tick, progress)
         if trace is None:
             with self._spending(moment.tick):
                 before = self._steps.before(moment, progress)
@@ -258,14 +263,9 @@ class Segments:
         if most <= self._longer.get(tick, 0):
             return None
         worker = self._checkpoints.worker_at(tick, progress)
-        knobs = worker.control.raw.knob
         try:
-            # One trace is made at a time, so the knob is ours for as long as it takes.
-            knobs[_knob()] = most
-            worker.slot.raw.flags |= lib.GR_SLOT_TRACE
-            state = worker.run_segment(tick, self._order.ticks, progress=_stepping(progress, worker, most))
-            pcs, whole = worker.control.trace(worker.slot)
-            if state == lib.GR_S_TRAPPED or not whole:
+            ended, pcs, whole = self._step(worker, tick, most, progress)
+            if not ended or not whole:
                 self._longer[tick] = most
                 if whole:
                     self._beginnings[tick] = _collapsed(worker, tick, pcs, 0)
@@ -274,11 +274,28 @@ class Segments:
                 return None
             trace = self._traces[tick] = _collapsed(worker, tick, pcs, self._call(worker, tick))
         finally:
-            knobs[_knob()] = limit
             worker.drop()
         if len(self._traces) > _TRACES:
             self._traces.popitem(last=False)
         return trace
+
+    def _step(self, worker: Worker, tick: int, most: int, progress: Progress | None) -> tuple[bool, list[int], bool]:
+        """At most so many single steps; whether that was all of the segment, what was executed, and whether that is
+        known from the first step on."""
+        knobs, limit = worker.control.raw.knob, self._limit()
+        try:
+            # One trace is made at a time, so the knob is ours for as long as it takes.
+            knobs[_knob()] = most
+            worker.slot.raw.flags |= lib.GR_SLOT_TRACE
+            state = worker.run_segment(tick, self._order.ticks, progress=_stepping(progress, worker, most))
+            return (state != lib.GR_S_TRAPPED, *worker.control.trace(worker.slot))
+        finally:
+            knobs[_knob()] = limit
+
+    def _stepped(self, worker: Worker, at: Moment, progress: Progress | None) -> Sequence[int]:
+        """What WORKER, which stands at AT, executes next."""
+        _, pcs, whole = self._step(worker, at.tick, min(_FIRST, self._limit()), progress)
+        return _collapsed(worker, at.tick, [at.pc or 0, *pcs], 0).pcs if whole else []
 
     def _call(self, worker: Worker, tick: int) -> int:
         owner = self._order.thread_of(tick)

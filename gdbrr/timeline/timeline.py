@@ -244,10 +244,11 @@ class DemoTimeline:
         return leaf
 
     def _brought_to(self, moment: Moment, progress: Progress | None) -> Worker:
-        worker = self._checkpoints.worker_at(moment.tick, progress)
+        near = self._segments.inside.woken(moment)
+        worker, nth = near or (self._checkpoints.worker_at(moment.tick, progress), moment.nth)
         try:
             if moment.pc is not None:
-                armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, moment.nth)
+                armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, nth)
                 state = worker.run_segment(moment.tick, self._order.ticks, [armed], progress=progress)
                 if state != lib.GR_S_TRAPPED:
                     raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")

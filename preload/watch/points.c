@@ -51,8 +51,7 @@ static struct seen seen[GR_WATCHES];
 
 static uint64_t value_at(const struct gr_point *point)
 {
-	uint64_t value = 0;
-	uint64_t len = point->len < 8 ? point->len : 8;
+	uint64_t value = 0, len = point->len < 8 ? point->len : 8;
 	if (point->kind == GR_POINT_EXEC)
 		return 0;
 	if (reads_count || !gr_copy_guarded) // INVARIANT(a-look-is-no-hit), for 300 ns
@@ -79,7 +78,7 @@ static void rewind(bool back)
 {
 	static struct seen kept_seen[GR_WATCHES];
 	static struct gr_hit kept_ring[GR_HITS];
-	static uint64_t kept_hits;
+	static uint64_t kept_hits, kept_met;
 	uint32_t taken;
 	if (!armed)
 		return;
@@ -87,10 +86,12 @@ static void rewind(bool back)
 		memcpy(kept_seen, seen, sizeof seen);
 		memcpy(kept_ring, gr_slot->hit, sizeof kept_ring);
 		kept_hits = gr_slot->hits;
+		kept_met = gr_slot->met;
 		return;
 	}
 	memcpy(seen, kept_seen, sizeof seen);
 	memcpy(gr_slot->hit, kept_ring, sizeof kept_ring);
+	gr_slot->met = (uint32_t)kept_met;
 	__atomic_store_n(&gr_slot->hits, kept_hits, __ATOMIC_RELEASE);
 	// INVARIANT(taken-back): hits that the controller has read already are given back by it before there are new ones.
 	while (gr_slot->flags & GR_SLOT_KEEP_HITS && (int32_t)((taken = hits_taken()) - (uint32_t)kept_hits) > 0)
@@ -219,6 +220,7 @@ static void stop(struct gr_thread *self, ucontext_t *context)
 	}
 	gr_slot->trap_thread = self->pub.index;
 	gr_gate_stand(self, GR_S_TRAPPED);
+	context->uc_mcontext.gregs[REG_EFL] |= gr_slot->flags & GR_SLOT_TRACE ? EFLAGS_TF : 0;
 }
 
 static void keep(const struct gr_hit *hit)

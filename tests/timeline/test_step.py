@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -14,12 +17,15 @@ from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from harness import programs
 from harness.run import gdbrr, run
 
-from .conftest import BOTH_WAYS
+from .conftest import BOTH_WAYS, children, standing
 
 SHORT = 4000
 
 
-def answers(timeline: DemoTimeline, ticks: int) -> tuple[int, int]:
+Before = Callable[[Moment, None], Moment | None]
+
+
+def answers(timeline: DemoTimeline, ticks: int, before: Before) -> tuple[int, int]:
     """How many instructions were asked about, and for how many there was an answer, which is the trace's."""
     segments, chance = timeline._segments, random.Random(7)
     asked = told = 0
@@ -28,7 +34,7 @@ def answers(timeline: DemoTimeline, ticks: int) -> tuple[int, int]:
         if trace is None or len(trace.pcs) < 2:
             continue
         for place in {chance.randrange(1, len(trace.pcs)), 1, len(trace.pcs) - 1}:
-            found = segments._steps.before(trace.moment(place), None)
+            found = before(trace.moment(place), None)
             assert found in (None, trace.moment(place - 1)), trace.moment(place)
             asked, told = asked + 1, told + (found is not None)
     return asked, told
@@ -40,8 +46,43 @@ def test_it_tells_what_a_trace_tells(scene: str, points: str, tmp_path: Path) ->
     path, way = tmp_path / "x.demo", f"points={points}"
     gdbrr("record", "--set", "epoch_ticks=16", "--set", way, "-o", path, "--", programs.build("scenes"), scene)
     with open_demo(path) as timeline:
-        asked, told = answers(timeline, 25)
-    assert asked > 20 and told > 0.8 * asked, (asked, told)
+        asked, told = answers(timeline, 25, timeline._segments._steps.before)
+        assert asked > 20 and told > 0.8 * asked, (asked, told)
+        asked, told = answers(timeline, 25, timeline._segments.inside.previous)
+        assert asked > 20  # it tells nothing of what is executed the first time
+
+
+@pytest.mark.limit(120)
+@pytest.mark.parametrize("points", BOTH_WAYS)
+def test_from_copies_in_the_middle_of_a_segment(points: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """INVARIANT(steps-are-true), and a moment behind such a copy is near."""
+    program, path = programs.build("long_segment"), tmp_path / "x.demo"
+    gdbrr("record", "--set", "trace_limit=1000000", "--set", f"points={points}", "-o", path, "--", program).expect(0)
+    monkeypatch.setattr("gdbrr.timeline.step.inside._MANY", 50)
+    with open_demo(path) as timeline:
+        segments, files = timeline._segments, len(os.listdir("/proc/self/fd"))
+        long = (tick for tick in range(timeline.end.tick) if not segments.short_trace(tick, 20000, None))
+        trace = segments.trace(next(long), None)
+        end, told = len(trace.pcs), 0
+        for start in (end // 2, end // 3, end // 5, 2 * end // 5):
+            for place in range(start, start - 40, -7):
+                found = segments.inside.previous(trace.moment(place), None)
+                assert found in (None, trace.moment(place - 1)), trace.moment(place)
+                told += found is not None
+        assert told == 24
+        with monkeypatch.context() as patch:
+            patch.setattr(timeline._checkpoints, "worker_at", lambda *_: pytest.fail("from the beginning"))
+            assert found
+            leaf = timeline.seek(found)
+            assert standing(leaf)["rip"] == found.pc
+            leaf.drop()
+        for kept in timeline._checkpoints._near._inside[:]:
+            os.kill(kept.pid, signal.SIGKILL)
+        leaf = timeline.seek(found)
+        assert standing(leaf)["rip"] == found.pc
+        leaf.drop()
+        assert len(os.listdir("/proc/self/fd")) <= files and len(timeline._checkpoints._near._inside) < 8
+    assert not children()
 
 
 @pytest.mark.parametrize("points", BOTH_WAYS)

@@ -12,6 +12,7 @@ from gdbrr.timeline.worker import Checkpoint
 
 _MOST = 12
 """The one that was used longest ago goes first."""
+_MOST_INSIDE = 6
 _SPARE = 8
 """Beyond that, while none may go."""
 
@@ -21,6 +22,8 @@ class Near:
 
     def __init__(self) -> None:
         self._kept: dict[int, Checkpoint] = {}
+        self._inside: list[Checkpoint] = []
+        """Those in the middle of segments, see inside.py."""
 
     def __iter__(self) -> Iterator[Checkpoint]:
         return iter(self._kept.values())
@@ -44,8 +47,16 @@ class Near:
     def between(self, behind: int, last: int) -> list[Checkpoint]:
         return [self._kept[tick] for tick in sorted(self._kept) if behind < tick <= last]
 
+    def keep_inside(self, made: Checkpoint) -> None:
+        made.held = made.private()
+        self._inside.append(made)
+        while len(self._inside) > _MOST_INSIDE:
+            self._inside.pop(0).drop()
+
     def thin(self, memory: int) -> None:
         """Until they are few, and hold no more than so many bytes."""
+        while self._inside and sum(each.held for each in self._inside) > memory:
+            self._inside.pop(0).drop()
         while len(self._kept) > _MOST or (self._kept and sum(each.held for each in self) > memory):
             self._kept.pop(next(iter(self._kept))).drop()
 
@@ -54,7 +65,10 @@ class Near:
         ended = [tick for tick, each in self._kept.items() if each is not needed]
         for tick in ended:
             self._kept.pop(tick).drop()
-        return bool(ended)
+        inside, self._inside = self._inside, []
+        for each in inside:
+            each.drop()
+        return bool(ended or inside)
 
 
 def least_needed(ticks: list[int], most: int, needed: int | None) -> int | None:
