@@ -16,6 +16,7 @@ from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, NOBODY, Armed, PointHit, 
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import FEW, Hit, Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
+from gdbrr.timeline.step.code import USER
 from gdbrr.timeline.worker import Checkpoint
 
 _NAP = 0.002
@@ -93,6 +94,8 @@ def check_points(points: Sequence[Point], widest: int = WIDEST) -> None:
     for point in points:
         if point.length < 1:
             raise GdbrrError(f"nothing of {point.addr:#x} is to be watched", "a point has at least one byte")
+        if not 0 <= point.addr <= USER - point.length:
+            raise GdbrrError(f"{point.addr:#x} is not an address of the program", "look elsewhere")
         every = point.kind is PointKind.WRITE
         most = min(WIDEST_WRITE if every else WIDEST, widest)
         if point.length > most:

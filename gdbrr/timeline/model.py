@@ -21,7 +21,7 @@ Progress = Callable[[str, float], None]
 FEW = 64
 """Bytes of a place that is looked for piece by piece, and shown as a whole."""
 
-_MOMENT = re.compile(r"(?P<tick>\d+)(?::0x(?P<pc>[0-9a-f]+)#(?P<nth>\d+))?\Z")
+_MOMENT = re.compile(r"(?P<tick>[0-9]+)(?::0x(?P<pc>[0-9a-f]+)#(?P<nth>[0-9]+))?\Z")
 
 
 class Interrupted(GdbrrError):

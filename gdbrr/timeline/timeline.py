@@ -29,6 +29,7 @@ from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
+from gdbrr.timeline.step.code import USER
 from gdbrr.timeline.worker import Desynchronised, Worker
 
 Stop = tuple[int, dict[str, int]]
@@ -316,6 +317,8 @@ class DemoTimeline:
     def _checked(self, moment: Moment) -> Moment:
         if moment.tick > self._order.ticks:
             raise GdbrrError(f"the moment {moment} is behind the end", f"the last one is {self.end}; try rr-goto end")
+        if moment.pc is not None and not (moment.pc < USER and moment.nth):
+            raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
         return moment
 
     def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:

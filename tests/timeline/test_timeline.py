@@ -70,6 +70,20 @@ def test_moment_that_was_never_executed(timeline: DemoTimeline, symbols: dict[st
         timeline.seek(Moment(1, symbols["touch"], 1))
 
 
+def test_what_no_program_has_is_refused_by_name(timeline: DemoTimeline) -> None:
+    """And not as something that this machine lacks, which the processor's refusal looks like."""
+    for pc, nth in ((0xFFFFFFFFFF600000, 1), (1 << 47, 1), (0x401136, 0)):
+        with pytest.raises(GdbrrError, match="does not exist"):
+            timeline.seek(Moment(1, pc, nth))
+        with pytest.raises(GdbrrError, match="does not exist"):
+            timeline.last_hit([Point(PointKind.EXEC, 0x401136)], Moment(1, pc, nth))
+    for kind in PointKind:
+        for address in (-8, (1 << 47) - 4, 0xFFFFFFFF81000000):
+            with pytest.raises(GdbrrError, match="is not an address of the program"):
+                timeline.last_hit([Point(kind, address, 8)])
+    assert timeline.last_hit([Point(PointKind.WRITE, 8, 8)]) is None
+
+
 def test_nth_execution_in_a_segment(timeline: DemoTimeline, symbols: dict[str, int]) -> None:
     hit = timeline.last_hit([Point(PointKind.EXEC, symbols["touch"])], timeline.end)
     assert hit

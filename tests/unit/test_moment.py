@@ -27,7 +27,22 @@ def test_form_is_that_of_the_glossary() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "-1", "1:", "1:2#3", "1:0x2", "1:0x2#", "1:0xG#1", " 1", "1 ", "1:0x1#1x", "12e3"]
+    "text",
+    [
+        "",
+        "x",
+        "-1",
+        "1:",
+        "1:2#3",
+        "1:0x2",
+        "1:0x2#",
+        "1:0xG#1",
+        " 1",
+        "1 ",
+        "1:0x1#1x",
+        "12e3",
+        "\N{FULLWIDTH DIGIT ONE}",
+    ],
 )
 def test_anything_else_is_refused_with_the_form(text: str) -> None:
     with pytest.raises(GdbrrError, match="A moment is TICK") as caught:
