@@ -126,6 +126,11 @@ bool gr_lock_counts(const struct gr_lock *lock, uint64_t word)
 	return lock->mutex || word < loader_start || word >= loader_end;
 }
 
+bool gr_lock_takes(const struct gr_lock *lock, const struct gr_regs *regs)
+{
+	return !lock->exchange && (uint32_t)regs->rax == 0 && (uint32_t)*reg_at(regs, lock->reg) == 1;
+}
+
 bool gr_lock_gives(const struct gr_lock *lock, const struct gr_regs *regs)
 {
 	return lock->exchange && (uint32_t)*reg_at(regs, lock->reg) == 0;

@@ -60,7 +60,8 @@ bool gr_lock_counts(const struct gr_lock *lock, uint64_t word);
 bool gr_lock_waited(const struct gr_lock *lock);
 bool gr_lock_retries(uint64_t pc, uint64_t word);
 
-// Does it give the lock back, whoever waits?
+// Does it take the lock if that is free, and nothing else? And give it back, whoever waits?
+bool gr_lock_takes(const struct gr_lock *lock, const struct gr_regs *regs);
 bool gr_lock_gives(const struct gr_lock *lock, const struct gr_regs *regs);
 
 // Does what it does, to the word and to the registers but rip.

@@ -13,6 +13,8 @@
 // front of that a signal's handler begins which came meanwhile, so it does not wait for whoever holds the lock.
 #include "../patch/locks.h"
 
+#include <linux/futex.h>
+
 #include "../core/copy.h"
 #include "../core/guard.h"
 #include "../core/nolibc.h"
@@ -21,12 +23,12 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../digest/digest.h"
-#include "../digest/mask.h"
 #include "../log/edge.h"
 #include "../log/log.h"
 #include "../log/turn.h"
 #include "../replay/gate.h"
 #include "../signal/signal.h"
+#include "../syscall/dispatch.h"
 
 #define CELLS 1024
 #define TF 0x100
@@ -108,6 +110,15 @@ static void show(struct gr_thread *self, const struct gr_lock *site, const struc
 	self->pub.state = GR_T_ENGINE;
 }
 
+static void go_on(struct gr_thread *self, struct gr_regs *regs)
+{
+	if (gr_mode == GR_MODE_REPLAY)
+		gr_gate_out(self, regs);
+	if (gr_mode == GR_MODE_REPLAY && regs->eflags & TF) // iretq: the first trap comes behind the first instruction
+		gr_ctl->trace[gr_slot->trace_len++ % GR_TRACE_MAX] = regs->rip;
+	self->pub.state = GR_T_RUNNING;
+}
+
 // INVARIANT(no-handler-inside): a handler that wants the same lock would wait for its own thread, so it begins where a lock
 // was given back.
 static void leave(struct gr_thread *self, struct gr_regs *regs, uint64_t word)
@@ -118,11 +129,7 @@ static void leave(struct gr_thread *self, struct gr_regs *regs, uint64_t word)
 	}
 	if (!gr_signal_none(self) && (gr_mode == GR_MODE_REPLAY || *(volatile uint32_t *)word == 0))
 		gr_signal_behind_lock(self, regs);
-	if (gr_mode == GR_MODE_REPLAY)
-		gr_gate_out(self, regs);
-	if (gr_mode == GR_MODE_REPLAY && regs->eflags & TF) // iretq: the first trap comes behind the first instruction
-		gr_ctl->trace[gr_slot->trace_len++ % GR_TRACE_MAX] = regs->rip;
-	self->pub.state = GR_T_RUNNING;
+	go_on(self, regs);
 }
 
 // Nothing but one more of a run, while recording: no debugger, no signal, no handler that left by siglongjmp.
@@ -137,6 +144,47 @@ static void leave_below(const struct gr_regs *frame)
 {
 	uint64_t none = 0;
 	gr_poke_unseen(frame->rsp - GR_LOCK_BELOW, &none, sizeof none);
+}
+
+// Where the order is nobody's business (gr_lock_counts): no operation, in order `parallel` in no recording. INVARIANT(never-in-vain): the
+// library finds such a word free and gives it back unwanted, always; who waits does so here and not in the library, which
+// would leave its frames on the program's stack, where later ones are laid over them with holes.
+static void take_aside(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
+{
+	const uint64_t wait[6] = {word, FUTEX_WAIT_PRIVATE, 2};
+	uint32_t held = 0;
+	if (__atomic_compare_exchange_n((uint32_t *)word, &held, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
+		return;
+	gr_signal_check(self, regs);
+	show(self, site, regs);
+	while (__atomic_exchange_n((uint32_t *)word, 2, __ATOMIC_SEQ_CST))
+		gr_futex_aside(self, wait, true, NULL);
+	regs->rip = site->addr + site->length;
+	gr_signal_seek(self);
+	go_on(self, regs);
+}
+
+static void give_aside(struct gr_thread *self, uint64_t word)
+{
+	const uint64_t wake[6] = {word, FUTEX_WAKE_PRIVATE, 1};
+	if (__atomic_exchange_n((uint32_t *)word, 0, __ATOMIC_SEQ_CST) > 1)
+		gr_futex_aside(self, wake, false, NULL);
+}
+
+static void aside(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
+{
+	uint32_t seen; // what the library is shown in place of the word
+	if (gr_lock_takes(site, regs)) {
+		take_aside(self, site, regs, word);
+		seen = 0;
+	} else if (gr_lock_gives(site, regs)) {
+		give_aside(self, word);
+		seen = 1;
+	} else {
+		gr_lock_perform(site, regs, word);
+		return;
+	}
+	gr_lock_perform(site, regs, (uint64_t)&seen);
 }
 
 // From patch/lockway.S: in front of the instruction, the frame's rip where its stub or it itself begins. True: back to the stub, which goes
@@ -160,8 +208,10 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 			gr_lock_restore(site);
 		return false;
 	}
-	if (gr_mode == GR_MODE_OFF || gr_closed || self->nest || !gr_lock_counts(site, word)) {
+	if (gr_mode == GR_MODE_OFF || gr_closed || self->nest) {
 		gr_lock_perform(site, frame, word);
+	} else if (!gr_lock_counts(site, word)) {
+		aside(self, site, frame, word);
 	} else if (is_quick(self)) {
 		record(self, site, frame, word);
 	} else {

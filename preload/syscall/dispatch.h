@@ -23,6 +23,8 @@ void gr_call_record(struct gr_call *call);
 void gr_futex_init(void);
 void gr_futex(struct gr_call *call);
 void gr_yield(struct gr_call *call);
+// One that is no operation, because the C library's own lock is not, or because of who waits for it; `held` set ends a wait, NULL: nothing does.
+long gr_futex_aside(struct gr_thread *self, const uint64_t arg[6], bool waits, const uint32_t *held);
 
 // turns.c: recording, where one thread at a time runs. May this call wait? A futex, as an operation of its own or on behalf
 // of one: threads of the program wait for each other in the engine.

@@ -66,23 +66,23 @@ static bool is_own(uint64_t pc)
 //
 // INVARIANT(handlers-at-operations): no handler begins here, since a demo cannot say so. A signal ends a wait for a lock, and its
 // handler begins in front of the next attempt to take it, which is an operation (sync/lock.c).
-static void internal(struct gr_call *call, bool waits)
+long gr_futex_aside(struct gr_thread *self, const uint64_t arg[6], bool waits, const uint32_t *held)
 {
 	static const uint32_t none;
-	const uint32_t *held = gr_lock_retries(call->frame->rip, call->arg[0]) ? &call->self->held : &none;
-	call->aside = true;
+	long ret = 0;
+	held = held ? held : &none;
 	if (gr_mode == GR_MODE_REPLAY && waits) {
-		gr_gate_turn(call->self);
+		gr_gate_turn(self);
 	} else if (gr_turn_on) {
-		call->result = gr_nested_in_turn(call->self, call->nr, call->arg, held, &none);
+		ret = gr_nested_in_turn(self, SYS_futex, arg, held, &none);
 		// On replay it goes on in front of its next tick, so nobody comes between the two here either.
-		call->self->seat.stays = waits && call->result == 0;
+		self->seat.stays = waits && ret == 0;
 	} else {
-		call->result = waits ? gr_wait_once(call->self, call->nr, call->arg, held, &none) : gr_call_kernel(call);
+		ret = waits ? gr_wait_once(self, SYS_futex, arg, held, &none)
+			    : gr_raw6(SYS_futex, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 	}
 	// Whether it was free meanwhile, or a signal came, is in no demo; and who waits looks at the word again in any case.
-	if (waits)
-		call->result = 0;
+	return waits ? 0 : ret;
 }
 
 // ---------------------------------------------------------------- those that are
@@ -137,7 +137,9 @@ void gr_futex(struct gr_call *call)
 	if (!own_lock && (gr_turn_on || gr_mode == GR_MODE_REPLAY) && gr_gate_steps(call->self)) // see INVARIANT(stands-as-replayed)
 		gr_gate_step(call->self, GR_STEP_CALL);
 	if (own_lock) {
-		internal(call, waits);
+		call->aside = true;
+		call->result = gr_futex_aside(call->self, call->arg, waits,
+					      gr_lock_retries(call->frame->rip, call->arg[0]) ? &call->self->held : NULL);
 	} else if (waits) {
 		mark_wait(call);
 		elastic(call, GR_OP_FUTEX_WAIT, call->arg[0]);

@@ -28,7 +28,7 @@ from .conftest import build, record, replay
 
 PROGRAMS = (
     *("libc_random", "libc_stream", "libc_output", "libc_directory", "libc_lists", "libc_loader", "libc_putc"),
-    "libc_signal",
+    *("libc_signal", "libc_descriptor"),
 )
 RECORDINGS, REPLAYS = 3, 2
 BEFORE = 0
@@ -53,6 +53,13 @@ def test_replays_as_recorded(name: str, order: str, tmp_path: Path) -> None:
         assert locks(demo) > 50
         for _ in range(REPLAYS):
             assert replay(demo).expect(0).out == first.out
+
+
+def test_where_it_is_no_operation_nobody_waits_inside_the_library(tmp_path: Path) -> None:
+    """INVARIANT(never-in-vain): the program looks for that; natively it finds it."""
+    result = record(build("libc_stacks"), tmp_path / "x.demo").expect(0)
+    assert "yes\n" in result.err
+    assert "!is_called" in run(build("libc_stacks")).expect(99).err
 
 
 def test_single_characters_are_not_lost(tmp_path: Path) -> None:
