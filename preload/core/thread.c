@@ -65,8 +65,24 @@ static uint64_t ended[GR_LIVE_THREADS / 64]; // by block
 static uint32_t ended_lock;
 #define KEPT ((sizeof(struct gr_thread) + GR_PAGE - 1) & -(uint64_t)GR_PAGE)
 
+// Of threads that have ended, or are called otherwise in this copy of the process: what their ids in the memory compared by
+// digests mean. INVARIANT(ids-outlive-threads): as many as there may be threads in a demo, and then the newest.
+#define PAST 0x10000U
+static struct { uint32_t tid, recorded; } past[PAST];
+static uint32_t past_count;
+
+static void add_past(const struct gr_thread *t)
+{
+	if (gr_mode != GR_MODE_REPLAY || !gr_ctl->knob[GR_KNOB_digest])
+		return;
+	uint32_t at = __atomic_fetch_add(&past_count, 1, __ATOMIC_RELAXED) % PAST;
+	past[at].tid = t->pub.tid;
+	past[at].recorded = t->pub.recorded_tid;
+}
+
 void gr_thread_ended(const struct gr_thread *self)
 {
+	add_past(self);
 	__atomic_fetch_or(&ended[self->block / 64], 1ULL << self->block % 64, __ATOMIC_RELEASE);
 }
 
@@ -182,6 +198,11 @@ bool gr_thread_recorded(uint32_t tid, uint32_t nth, uint32_t *ret)
 				*ret = t->pub.recorded_tid;
 				return true;
 			}
+	for (uint32_t i = 0; i < PAST && i < past_count; i++)
+		if (past[i].tid == tid && !nth--) {
+			*ret = past[i].recorded;
+			return true;
+		}
 	*ret = tid;
 	return !nth;
 }
@@ -197,6 +218,7 @@ bool gr_thread_may_be(uint32_t tid, uint32_t recorded)
 
 void gr_thread_copied(struct gr_thread *t)
 {
+	add_past(t);
 	for (unsigned i = GR_FORMER - 1; i; i--)
 		t->pub.was[i] = t->pub.was[i - 1];
 	t->pub.was[0] = t->pub.tid;

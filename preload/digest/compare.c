@@ -10,6 +10,8 @@
 #include "../core/nolibc.h"
 #include "../core/thread.h"
 #include "areas.h"
+#include "digest.h"
+#include "rename.h"
 
 // ---------------------------------------------------------------- walking a digest
 struct walk {
@@ -120,16 +122,17 @@ static bool all_registers(const uint8_t *demo, const uint8_t *here, uint32_t thr
 	return false;
 }
 
-// Do both name the same thread, one as the kernel or its clocks do here and one as they did in the recording?
-static bool same_thread(uint64_t word, uint64_t recorded)
+static void rename_registers(const uint8_t *demo, uint8_t *here, uint32_t threads)
 {
-	if (word >> 32 || recorded >> 32)
-		return false;
-	return gr_thread_may_be((uint32_t)word, (uint32_t)recorded) ||
-	       ((word & 7) == (recorded & 7) && gr_thread_may_be(~(uint32_t)word >> 3, ~(uint32_t)recorded >> 3));
+	for (size_t at = 0; at < threads * sizeof(struct gr_regs); at += sizeof(uint32_t)) {
+		uint32_t word, wanted;
+		memcpy(&word, here + at, sizeof word);
+		memcpy(&wanted, demo + at, sizeof wanted);
+		if (word != wanted && gr_rename_word(word, wanted))
+			memcpy(here + at, &wanted, sizeof wanted);
+	}
 }
 
-// INVARIANT(no-id-by-chance): a register is only taken for a thread's number where it then is the recording's.
 void gr_digest_rename(const uint8_t *demo, size_t demo_len, uint8_t *here, size_t here_len)
 {
 	struct walk a, b;
@@ -137,12 +140,17 @@ void gr_digest_rename(const uint8_t *demo, size_t demo_len, uint8_t *here, size_
 	const uint8_t *regs_a, *regs_b;
 	if (!begin(&a, demo, demo_len, &head_a, &regs_a) || !begin(&b, here, here_len, &head_b, &regs_b) || head_a.threads != head_b.threads)
 		return;
-	for (size_t at = 0; at < head_b.threads * sizeof(struct gr_regs); at += sizeof(uint64_t)) {
-		uint64_t word, wanted;
-		memcpy(&word, regs_b + at, sizeof word);
-		memcpy(&wanted, regs_a + at, sizeof wanted);
-		if (word != wanted && same_thread(word, wanted))
-			memcpy(here + (regs_b - here) + at, &wanted, sizeof wanted);
+	rename_registers(regs_a, here + (regs_b - here), head_b.threads);
+	next_page(&a);
+	next_page(&b);
+	while (a.page != ~0ULL && b.page != ~0ULL) {
+		uint64_t at = a.page < b.page ? a.page : b.page;
+		if (a.page == b.page && a.hash != b.hash && gr_digest_page_may_be(at, a.hash))
+			memcpy(here + (b.pos - here) - sizeof a.hash, &a.hash, sizeof a.hash);
+		if (a.page == at)
+			next_page(&a);
+		if (b.page == at)
+			next_page(&b);
 	}
 }
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Calls threads by the recording's kernel ids in the registers of digest `here`, where the demo's digest does so too.
+// Calls threads by the recording's kernel ids in digest `here`, where the demo's digest does so too. Behind gr_mask_begin.
 void gr_digest_rename(const uint8_t *demo, size_t demo_len, uint8_t *here, size_t here_len);
 
 // Says in `text` how digest `here` differs from `demo` and returns the first address that does; 0 for registers. `demo` comes from

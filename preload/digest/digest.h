@@ -41,5 +41,8 @@ void gr_digest_pages(struct gr_thread *self);
 // Behind gr_mask_begin, with rising addresses: the hash of a page; 0 for one of zeros, never for another one.
 uint32_t gr_digest_page(uint64_t addr, bool file);
 
+// Whether that is its hash but for kernel ids of threads.
+bool gr_digest_page_may_be(uint64_t addr, uint32_t hash);
+
 // A hash of the registers of all threads of a standing process.
 uint64_t gr_digest_registers(const struct gr_thread *self, uint32_t *ret_threads);

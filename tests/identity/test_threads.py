@@ -70,7 +70,26 @@ def test_states_of_several_threads_are_the_recording_s(name: str, order: str, tm
         result.expect(first.status)
 
 
+@pytest.mark.parametrize("order", ORDERS)
+def test_ids_that_the_library_left_anywhere_are_no_difference(order: str, tmp_path: Path) -> None:
+    """INVARIANT(no-id-by-chance): in frames of handlers and on stacks; of threads that have ended, too."""
+    demo = tmp_path / "x.demo"
+    first = record(demo, order, 1, programs.build("signal_ids")).expect(0)
+    assert several(demo) > 0
+    for _ in range(REPLAYS):
+        assert run(*GDBRR, "replay", demo).expect(0).out == first.out
+
+
 # ---------------------------------------------------------------- negative controls
+@pytest.mark.parametrize("order", ORDERS[1:])
+def test_control_a_number_beside_ids_is_named(order: str, tmp_path: Path) -> None:
+    """INVARIANT(no-id-by-chance): what might be an id, and is not the recording's then."""
+    demo = tmp_path / "x.demo"
+    record(demo, order, 1, programs.build("signal_ids"), "counts").expect(0)
+    told = run(*GDBRR, "replay", demo).expect(EXIT_DESYNC).err
+    assert "the state differs in" in told and re.search(r"on that page .*the stack of thread \d\n", told), told
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     ("where", "name"),

@@ -15,21 +15,38 @@ from harness import pids
 
 from .conftest import build, record, replay
 
+DIGITS = 20000
+"""Many ids behind it have as many."""
 BEFORE = 40
 """More ids than a replay takes in front of the program's threads."""
 
 
 @pytest.mark.needs("chosen_pids")
 @pytest.mark.limit(120)
-def test_an_id_of_the_recording_may_be_another_threads_now(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("options", "step"), [((), 2), (("--order", "random", "--digest=1"), 6)], ids=["plain", "digest"]
+)
+def test_an_id_of_the_recording_may_be_another_threads_now(options: tuple[str, ...], step: int, tmp_path: Path) -> None:
     """INVARIANT(ids-overlap): each thread of some replay has the id that another one had."""
     demo = tmp_path / "x.demo"
-    first = record(build("sync_own_ids"), demo).expect(0)
+    first = record(build("sync_own_ids"), demo, options=options).expect(0)
     with Demo.open(demo) as opened:
         ids = [thread.recorded_tid for thread in opened.threads]
     assert ids[1]
-    for before in range(0, BEFORE, 2):
+    for before in range(0, BEFORE, step):
         pids.go_on_from(ids[1] - before)
+        assert replay(demo).expect(0).out == first.out
+
+
+@pytest.mark.needs("chosen_pids")
+@pytest.mark.parametrize("order", ["parallel", "serial", "random"])
+def test_ids_that_are_text_on_stacks_are_no_difference(order: str, tmp_path: Path) -> None:
+    """As long as they have as many digits (docs/limits.md)."""
+    demo = tmp_path / "x.demo"
+    pids.go_on_from(DIGITS)
+    first = record(build("signal_ids"), demo, "names", options=("--order", order, "--digest=1")).expect(0)
+    for number in range(1, 4):
+        pids.go_on_from(DIGITS + 100 * number)
         assert replay(demo).expect(0).out == first.out
 
 
