@@ -52,9 +52,9 @@ examples:
   gdbrr record --runs 500 --until crash ./app  in order pct, seed after seed, until a run crashes: that one is kept
 
 --digest looks at all memory behind every N-th operation of a thread, where all others stand at operations of their
-own, because memory that others write to meanwhile has no meaning as a whole. In order parallel it is
-taken while one thread lives; with --set digest_beside=on the others stand for it. A replay whose registers or memory
-differ is desynchronised and names the first page.
+own, because memory that others write to meanwhile has no meaning as a whole. In order parallel they are made to, and
+where one does not within 50 ms it is left out. A replay whose registers or memory differ is desynchronised and names
+the first page.
 
 --runs N makes up to N recordings in order pct (or --order random), with the seeds from --seed (default 1) on, with no
 input, and keeps the demo of the first that fails. FAILURE is one of: failure (default: exit status not 0, or killed

@@ -22,7 +22,6 @@ KNOB_KEYS = {
     "pct.depth": "pct_depth",
     "pct.steps": "pct_steps",
     "digest": "digest",
-    "digest_beside": "digest_beside",
     "epochs.ticks": "epoch_ticks",
     "epochs.bytes": "epoch_bytes",
     "limits.log": "log_limit",

@@ -18,7 +18,7 @@ static inline bool gr_digest_on(void)
 // In order `parallel` while several threads live, too.
 static inline bool gr_digest_beside(void)
 {
-	return gr_digest_on() && gr_ctl->knob[GR_KNOB_digest_beside] && !gr_ctl->knob[GR_KNOB_order];
+	return gr_digest_on() && !gr_ctl->knob[GR_KNOB_order];
 }
 
 // Leaving an operation with the program's registers in `frame`: takes a digest when one is due (recording) or next

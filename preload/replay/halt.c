@@ -21,7 +21,6 @@ static _Alignas(64) uint32_t wanted; // futex: 1 + block of who wants it; 0: nob
 static uint32_t arrived;             // futex: how often somebody came to stand while it was wanted
 static uint64_t newest;              // stamp of the newest event behind which all stood
 static uint64_t rests;               // microseconds: until then nobody is asked
-static bool never;                   // nor from now on
 
 // ---------------------------------------------------------------- who stands
 // INVARIANT(no-step-while-wanted): each side writes first and then looks at what the other has written. So whoever was seen to stand
@@ -102,25 +101,17 @@ static bool all_stand(const struct gr_thread *self)
 	return each_stands(self) && each_stands(self) && __atomic_load_n(&gr_ctl->threads, __ATOMIC_SEQ_CST) == made;
 }
 
-void gr_halt_never(void)
-{
-	__atomic_store_n(&never, true, __ATOMIC_RELEASE);
-}
-
 bool gr_halt_others(struct gr_thread *self)
 {
 	uint32_t nobody = 0;
 	uint64_t began = gr_time_now(), now = began;
-	if (began < __atomic_load_n(&rests, __ATOMIC_RELAXED) || __atomic_load_n(&never, __ATOMIC_ACQUIRE) ||
+	if (began < __atomic_load_n(&rests, __ATOMIC_RELAXED) ||
 	    !__atomic_compare_exchange_n(&wanted, &nobody, self->block + 1, false, __ATOMIC_SEQ_CST, __ATOMIC_RELAXED))
 		return false;
 	__atomic_store_n(&gr_turn_steps, true, __ATOMIC_SEQ_CST);
 	for (;;) {
 		uint32_t seen = __atomic_load_n(&arrived, __ATOMIC_SEQ_CST);
-		bool stand = all_stand(self);
-		if (__atomic_load_n(&never, __ATOMIC_ACQUIRE))
-			break;
-		if (stand)
+		if (all_stand(self))
 			return true;
 		if ((now = gr_time_now()) >= began + PATIENCE)
 			break;

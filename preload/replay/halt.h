@@ -38,10 +38,6 @@ static inline bool gr_halt_is_place(const struct gr_thread *self)
 	return self->waits_behind && self->waits_behind == self->pub.ops;
 }
 
-// A handler is about to run. INVARIANT(no-handlers): its frame keeps registers, in which the library may have the kernel's id of a thread;
-// and threads that signal each other meet at locks in descriptors, which leaves traces on stacks. From the first one on nobody stands.
-void gr_halt_never(void);
-
 // Behind an operation: true when all others stand; they do until gr_halt_end().
 bool gr_halt_others(struct gr_thread *self);
 void gr_halt_end(struct gr_thread *self);

@@ -17,7 +17,6 @@
 #include "../patch/locks.h"
 #include "../patch/patch.h"
 #include "../replay/gate.h"
-#include "../replay/halt.h"
 
 #define MAGIC2 0x46505845u
 #define SOFTWARE 464 // of the save area: the bytes that are left to software
@@ -163,7 +162,6 @@ _Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *a
 	struct frame *frame = frame_of(area);
 	struct gr_context to = *at;
 
-	gr_halt_never();
 	save_vectors(area, at->fpstate);
 	frame->restorer = act->restorer;
 	frame->info = *info;

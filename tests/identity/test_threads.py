@@ -34,8 +34,12 @@ PROGRAMS = (
     "preempt",
 )
 """Threads that wait for each other in every way, are stopped where they compute, and get signals meanwhile."""
-BESIDE = {"two_threads", "sync_barrier", "sync_cond_kinds", "sync_queue", "sync_rwlock", "sync_sem"}
-"""Those that are recorded in order `parallel` as well: with threads that live long, and neither signals nor races."""
+BESIDE = {
+    *("two_threads", "sync_barrier", "sync_broadcast", "sync_cancel_wait", "sync_cond_kinds", "sync_detach"),
+    *("sync_queue", "sync_robust", "sync_rwlock", "sync_rwlock_try", "sync_sem", "sync_timedlock", "signal_within"),
+    "signal_rwlock",
+}
+"""Those that are recorded in order `parallel` as well: with threads that live long, and without races."""
 CASES = [(name, order) for name in PROGRAMS for order in ORDERS if order != "parallel" or name in BESIDE]
 
 LOCAL = (0x10CA1).to_bytes(8, "little")
@@ -43,8 +47,7 @@ LOCAL = (0x10CA1).to_bytes(8, "little")
 
 
 def record(demo: Path, order: str, every: int, *words: str | Path) -> Result:
-    beside = ("--set", "digest_beside=on") if order == "parallel" else ()
-    return run(*GDBRR, "record", "--order", order, *beside, "-o", demo, f"--digest={every}", "--", *words)
+    return run(*GDBRR, "record", "--order", order, "-o", demo, f"--digest={every}", "--", *words)
 
 
 def several(demo: Path) -> int:
@@ -124,7 +127,7 @@ def test_control_a_byte_of_another_thread_s_stack_in_a_leaf(order: str, tmp_path
     """Whoever passes a digest compares: here a copy that a checkpoint was woken to, whose first thread comes to one."""
     demo = tmp_path / "x.demo"
     program = programs.build("unseen_threads", ["-no-pie"])
-    options = ("--set", "epochs.ticks=16", "--order", order, "--digest=4", "--set", "digest_beside=on")
+    options = ("--set", "epochs.ticks=16", "--order", order, "--digest=4")
     run(*GDBRR, "record", "-o", demo, *options, "--", program).expect(0)
     with open_demo(demo) as timeline:
         timeline.seek(timeline.end).drop()
