@@ -78,9 +78,12 @@ def speaks(languages: str) -> bool:
         return bool(re.search(rf"\0--?i(?:nterpreter)?[=\0](?:{languages})", file.read()))
 
 
-def terminal() -> str:
-    """The terminal on which a line may be shown that is gone again, or an empty string."""
-    return os.ttyname(1) if at_terminal() and not compat.draws() else ""
+def telling() -> dict[str, str]:
+    """Where the server may tell how far it is while GDB waits for it, and how (gdbrr.rsp.link.Manner); nothing where
+    nobody looks."""
+    if at_terminal():
+        return {"terminal": os.ttyname(1), "manner": "drawn" if compat.draws() else "line"}
+    return {"terminal": f"/proc/{os.getpid()}/fd/1", "manner": "mi"} if speaks("mi") else {}
 
 
 def at_terminal() -> bool:

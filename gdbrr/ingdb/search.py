@@ -220,8 +220,8 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
             if not session.move(True, **asked):
                 raise KeyboardInterrupt
             reply = session.require().request("history", **asked)
-            if reply["late"]:  # it failed, and the server said why
-                return
+            if reply["late"]:
+                raise GdbrrError("the search failed", hint="what the server said above tells why")
         each = reply["each"]
         for row in reply["rows"]:
             if "moment" not in row or (watch.frame is not None and watch.frame.is_beginning(int(row["pc"]))):

@@ -279,8 +279,8 @@ class Session:
         """
         self.reopen()
         self._unseen = quiet
-        if terminal := asking.terminal():
-            target |= {"terminal": terminal, "since": self.began}
+        if told := asking.telling():
+            target |= {**told, "since": self.began}
         if quiet:
             with moving.silence() as address:
                 self.require().request("arm", silence=address, **target)

@@ -156,6 +156,7 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         target,
         silence=int(body.get("silence", 0)),
         terminal=str(body.get("terminal", "")),
+        manner=str(body.get("manner", "line")),
         since=float(body.get("since", 0.0)),
         stay=bool(body.get("stay")),
         named=bool(body.get("named")),

@@ -13,6 +13,8 @@ import select
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
@@ -20,7 +22,40 @@ from gdbrr.timeline.model import Interrupted
 
 QUIET_SECONDS = 1.0
 EVERY_SECONDS = 0.5
-_CLEAR = b"\r\033[K"
+_CLEAR = "\r\033[K"
+_KEEP, _GO_BACK = "\0337\033[?7l  ", "\033[?7h\0338"  # nothing goes on in the next row
+
+
+class Manner(Enum):
+    """How a line is shown that tells how far a command is."""
+
+    LINE = "line"
+    """On a terminal, as the only one of its kind, and gone at the end."""
+    DRAWN = "drawn"
+    """The same where GDB draws on all of it: at the cursor, which stays where it is, and no further than it is long."""
+    MI = "mi"
+    """As a record of GDB's machine interface. INVARIANT(a-record-is-whole): GDB writes none while it waits for a stop,
+    and a pipe takes one this short at once, or not at all."""
+
+
+@dataclass(frozen=True)
+class Where:
+    """The place for such a line."""
+
+    path: str
+    manner: Manner
+
+    def shown(self, line: str, before: str) -> str:
+        if self.manner is Manner.LINE:
+            return _CLEAR + line
+        if self.manner is Manner.DRAWN:
+            return _KEEP + line.ljust(len(before)) + _GO_BACK
+        return f'~"{line}\\n"\n'
+
+    def cleared(self, line: str) -> str:
+        if self.manner is Manner.LINE:
+            return _CLEAR
+        return self.shown("", line) if self.manner is Manner.DRAWN else ""
 
 
 class Closed(GdbrrError):
@@ -104,12 +139,17 @@ class Meter:
     """Progress of one command: looks for Ctrl-C always, says something only when it takes long."""
 
     def __init__(
-        self, link: Link, speak: bool = True, deadline: float | None = None, terminal: str = "", since: float = 0.0
+        self,
+        link: Link,
+        speak: bool = True,
+        deadline: float | None = None,
+        where: Where | None = None,
+        since: float = 0.0,
     ) -> None:
-        """It tells a TERMINAL, else GDB, if it is to SPEAK. SINCE when the command goes on; 0: it begins."""
+        """It tells WHERE it is to, else GDB, if it is to SPEAK. SINCE when the command goes on; 0: it begins."""
         self._link = link
-        self._say = self._show if terminal else link.console if speak else None
-        self._terminal = terminal
+        self._say = self._show if where else link.console if speak else None
+        self._where = where
         self._fd = -1
         self._deadline = deadline
         self._next = (since or time.monotonic()) + QUIET_SECONDS
@@ -128,18 +168,18 @@ class Meter:
             self._said = line
 
     def _show(self, line: str) -> None:
-        """As the only line that is seen, on the terminal. One that takes nothing now, as behind Ctrl-S, is not waited
-        for."""
+        """Where nothing can be taken now, as behind Ctrl-S, that is not waited for."""
+        assert self._where is not None
         with contextlib.suppress(OSError):
             if self._fd < 0:
-                self._fd = os.open(self._terminal, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK)
-            if os.isatty(self._fd):
-                os.write(self._fd, _CLEAR + line.rstrip("\n").encode())
+                self._fd = os.open(self._where.path, os.O_WRONLY | os.O_NOCTTY | os.O_NONBLOCK | os.O_CLOEXEC)
+            os.write(self._fd, self._where.shown(line.rstrip("\n"), self._said.rstrip("\n")).encode())
 
     def close(self) -> None:
         """The command goes on, or is at its end: what it prints begins on an empty line."""
         if self._fd >= 0:
+            assert self._where is not None
             with contextlib.suppress(OSError):
-                os.write(self._fd, _CLEAR)
+                os.write(self._fd, self._where.cleared(self._said.rstrip("\n")).encode())
             os.close(self._fd)
             self._fd = -1

@@ -16,7 +16,7 @@ from gdbrr.rsp import bug, calls, stop
 from gdbrr.rsp import request as rq
 from gdbrr.rsp.debuggee import Debuggee
 from gdbrr.rsp.ids import NoThread
-from gdbrr.rsp.link import Closed, Link, Meter
+from gdbrr.rsp.link import Closed, Link, Manner, Meter, Where
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.packet import error_text, escape, to_hex, writes
@@ -328,7 +328,8 @@ class Proxy:
     def _move(self, move: Callable[[Meter], Stop]) -> bytes:
         """What fails leaves everything where it was, with a word on GDB's terminal."""
         armed = self.navigator.armed or Target()
-        meter = Meter(self._link, not armed.silence, terminal=armed.terminal, since=armed.since)
+        where = Where(armed.terminal, Manner(armed.manner)) if armed.terminal else None
+        meter = Meter(self._link, not armed.silence, where=where, since=armed.since)
         try:
             with contextlib.closing(meter):
                 return self._stopped(move(meter))

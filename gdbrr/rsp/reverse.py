@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from gdbrr.abi import lib
@@ -214,12 +214,14 @@ class Target:
     """No move: only a list of the changes of the points before it."""
     each: bool = False
     """They are too many for a search of all in an epoch."""
-    silence: int = 0
+    silence: int = field(default=0, compare=False)
     """GDB is to be told of an access to this address, which it has a silent watchpoint for, and shows nothing of what
     it is told on the way; 0: it is to say that it stopped."""
-    terminal: str = ""
+    terminal: str = field(default="", compare=False)
     """Where GDB is, if one line there may tell how far the move is."""
-    since: float = 0.0
+    manner: str = field(default="line", compare=False)
+    """How; see gdbrr.rsp.link.Manner."""
+    since: float = field(default=0.0, compare=False)
     """When the command began that makes the move, by the monotonic clock."""
     stay: bool = False
     """Where a search for the points finds nothing, it ends where it began, and not at the start."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +11,7 @@ import pytest
 
 from harness import ROOT, programs
 from harness.run import gdbrr, run
+from harness.screen import Screen
 from harness.terminal import Terminal
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
@@ -87,3 +90,33 @@ def test_where_nobody_looks_nothing_is_told(program: Path, demo: Path) -> None:
     out = run("sh", "-c", 'exec "$@" 2>&1', "sh", "gdb", "-nx", "-batch", program, *options, limit=300).out
     assert "1 (was 0)  tick " in out and "never if number == 1 is not executed before here" in out, out
     assert "gdbrr: " not in out.partition("HERE")[2] and "\x1b" not in out, out
+
+
+def test_a_front_end_is_told(program: Path, demo: Path) -> None:
+    """Each line is a record, and nothing else of GDB's output is touched."""
+    said = [f"source {ROOT / 'gdbinit.py'}", f"rr-replay {demo}", "rr-history steps[0]"]
+    script = "".join(f'{number}-interpreter-exec console "{line}"\n' for number, line in enumerate(said, 1))
+    out = subprocess.run(
+        ["gdb", "-nx", "-q", "-i=mi3", "-iex", "set debuginfod enabled off", program],
+        input=f"{script}9-gdb-exit\n", capture_output=True, text=True, timeout=300, check=False,
+    ).stdout  # fmt: skip
+    quiet = out.partition("(100%)")[2].splitlines()
+    assert any(re.fullmatch(r'~"gdbrr: searching \d+%\\n"', line) for line in quiet), out
+    assert all(re.fullmatch(r'~"gdbrr: [a-z ]+ \d+%\\n"', line) for line in quiet if "gdbrr: " in line), out
+    assert any(FIRST.decode() in line for line in quiet), out
+
+
+@pytest.mark.needs("tmux")
+def test_the_text_interface_shows_it_and_is_left_as_it_was(program: Path, demo: Path) -> None:
+    setting = ("set debuginfod enabled off", "set confirm off", "set pagination off", f"source {ROOT / 'gdbinit.py'}")
+    words = [word for line in (*setting, f"rr-replay {demo}", "layout src") for word in ("-ex", line)]
+    with Screen(["gdb", "-nx", "-q", *words, program], (40, 120), limit=300) as screen:
+        before = screen.wait_for(lambda shown: shown.rstrip().endswith("(gdb)")).splitlines()
+        screen.type("rr-history steps[0]")
+        # Behind what was typed, and nowhere else.
+        row = len("\n".join(before).rstrip().splitlines()) - 1
+        told = r"\(gdb\) rr-history steps\[0\]  gdbrr: searching \d+%"
+        during = screen.wait_for(lambda shown: re.search(told, shown)).splitlines()
+        assert during[:row] == before[:row] and not "".join(during[row + 1 :]).strip(), during
+        behind = screen.wait_for(lambda shown: shown.rstrip().endswith("\n(gdb)")).splitlines()
+        assert behind[row] == "(gdb) rr-history steps[0]" and FIRST.decode() in behind[row + 1], behind

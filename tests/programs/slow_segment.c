@@ -1,4 +1,4 @@
-// Computes for as many seconds of processor time as the argument says, without an operation; a variable changes in front of that and behind it.
+// Computes for at least as many seconds of processor time as the argument says, without an operation; a variable changes in front of that and behind it.
 // Runs in: tests/gdb.
 // May call: the kernel.
 // Owns: nothing.
@@ -43,7 +43,13 @@ int main(int argc, char **argv)
 	unsigned long times = 1 << 20;
 	while (compute(times), now() - began < 0.05)
 		times *= 2;
-	double each = (now() - began) / (double)(2 * times);
+	double each = 1;
+	for (int i = 0; i < 8; i++) { // what others take of the processor is in some of these, but not in all
+		double start = now();
+		compute(times);
+		double took = (now() - start) / (double)times;
+		each = took < each ? took : each;
+	}
 	place = 1;
 	meet(0);
 	compute((unsigned long)(wanted / each));

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.link import QUIET_SECONDS, Link, Meter
+from gdbrr.rsp.link import QUIET_SECONDS, Link, Manner, Meter, Where
 from gdbrr.rsp.packet import Framer, frame, from_hex, to_hex
 from gdbrr.rsp.stop import SIGNAL_INT
 from gdbrr.rsp.upstream import Pool, Told, Upstream
@@ -385,12 +385,12 @@ def test_progress_is_one_line_of_the_terminal() -> None:
         with ours, gdbs:
             link = Link(ours.fileno(), ours.fileno())
             for since in (time.monotonic(), time.monotonic() - 2 * QUIET_SECONDS):
-                meter = Meter(link, False, terminal=os.ttyname(terminal), since=since)
+                meter = Meter(link, False, where=Where(os.ttyname(terminal), Manner.LINE), since=since)
                 meter("searching", 0.25)
                 meter("searching", 0.5)
                 meter.close()
             Meter(link, False, since=0.1)("searching", 0.0)
-            Meter(link, terminal="/nowhere", since=0.1)("searching", 0.0)
+            Meter(link, where=Where("/nowhere", Manner.LINE), since=0.1)("searching", 0.0)
             ours.shutdown(socket.SHUT_WR)
             assert gdbs.recv(4096) == b""
         assert os.read(screen, 4096) == b"\r\033[Kgdbrr: searching 25%\r\033[K"

@@ -62,7 +62,6 @@ class Listing:
 
     def find(self, timeline: Timeline, target: Target, progress: Progress | None) -> None:
         """The same by a move."""
-        target = dataclasses.replace(target, silence=0, terminal="", since=0.0)
         try:
             found = self._rows(timeline, target, _for_seconds(_SOON if target.each else _TOGETHER, progress))
         except Late:
