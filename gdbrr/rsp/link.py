@@ -20,6 +20,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
 from gdbrr.timeline.model import Interrupted
 
+_RESUMING = (b"vCont;", b"c", b"C", b"s", b"S", b"bc", b"bs")
 QUIET_SECONDS = 1.0
 EVERY_SECONDS = 0.5
 _CLEAR = "\r\033[K"
@@ -105,8 +106,8 @@ class Link:
                 if self.acknowledge:
                     self._write(b"+")
                 self._packets.append(event.payload)
-                # A Ctrl-C before a packet was meant for what is over by now.
-                self._interrupted = False
+                # A Ctrl-C before a packet was meant for what is over by now, unless GDB just goes on.
+                self._interrupted &= event.payload.startswith(_RESUMING)
             elif event.kind is Kind.INTERRUPT:
                 self._interrupted = True
             elif event.kind is Kind.NAK and self._last:
@@ -118,6 +119,10 @@ class Link:
         """Whether GDB sent Ctrl-C since this was last asked."""
         taken, self._interrupted = self._interrupted, False
         return taken
+
+    def keep_interrupt(self) -> None:
+        """What it was for has ended for another reason."""
+        self._interrupted = True
 
     def reply(self, payload: bytes) -> None:
         self._last = frame(payload)

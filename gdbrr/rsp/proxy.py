@@ -101,9 +101,12 @@ class Proxy:
     def _wait(self, upstream: Upstream) -> Stop:
         """Until UPSTREAM's process stops; meanwhile Ctrl-C goes to it, and the program's output to GDB."""
 
+        interrupted: list[Upstream] = []
+
         def look() -> bool:
             self._link.pump()
             if self._link.take_interrupt():
+                interrupted.append(upstream)
                 upstream.interrupt()
             return True
 
@@ -113,6 +116,8 @@ class Proxy:
         stopped = upstream.wait_stop({**others, **(terminal.watched(upstream.fd) if terminal else {})})
         if terminal:
             terminal.drain()
+        if interrupted and stopped.signal != SIGNAL_INT:
+            self._link.keep_interrupt()  # a fault that recurs at once comes before any signal, each time
         return stopped
 
     # ------------------------------------------------------------ threads
@@ -217,13 +222,7 @@ class Proxy:
         return b"OK"
 
     def _host_file(self, request: rq.HostFile) -> bytes:
-        payload = files.for_gdbserver(request, self.navigator.current, self.navigator.virtual_pid)
-        if payload is None:
-            return b"F-1,1e"  # EROFS
-        try:
-            return self._pool.files().request(payload)
-        finally:
-            files.forget(request, payload)
+        return files.answer(request, self.navigator.current, self.navigator.virtual_pid, self._pool)
 
     def _transfer(self, request: rq.Transfer) -> bytes:
         if request.object == "threads":
@@ -317,6 +316,8 @@ class Proxy:
         actions: Sequence[rq.Action] = request.actions
         if request.legacy:
             actions = [rq.Action(action.step, action.signal, self._continue) for action in actions]
+        if not self.navigator.recording and self.navigator.current is not None and self._link.take_interrupt():
+            return self._stopped(self.navigator.here(SIGNAL_INT))
         return self._move(lambda meter: self.navigator.forward(actions, meter))
 
     def _reverse_continue(self, request: rq.ReverseContinue) -> bytes:

@@ -16,9 +16,19 @@ from gdbrr.rsp.packet import to_hex
 from gdbrr.rsp.process import maps
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.request import HostFile
-from gdbrr.rsp.upstream import Upstream
+from gdbrr.rsp.upstream import Pool, Upstream
 
 _STAND_IN = os.fsencode(os.path.join(tempfile.gettempdir(), "gdbrr-maps-"))
+
+
+def answer(request: HostFile, current: Attached | None, virtual_pid: int, pool: Pool) -> bytes:
+    payload = for_gdbserver(request, current, virtual_pid)
+    if payload is None:
+        return b"F-1,1e"  # EROFS
+    try:
+        return pool.files().request(payload)
+    finally:
+        forget(request, payload)
 
 
 def for_gdbserver(request: HostFile, current: Attached | None, virtual_pid: int) -> bytes | None:
