@@ -6,6 +6,7 @@ Owns: the programs of bench/c/timeline.c.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import signal
 import statistics
@@ -20,7 +21,7 @@ from bench.kit import Bench, Done, Failed, Row, only, record, run
 
 COST, MEMORY, LAND = "timeline: a checkpoint", "timeline: an idle checkpoint", "timeline: landing on a known moment"
 HITS, LAST = "timeline: a hit of a history", "timeline: the last of many writes"
-CORES = "timeline: a search over all epochs"
+CORES, OCCUPIED = "timeline: a search over all epochs", "cores that have work, of all"
 LENGTH, BEHIND = "timeline: the last write, by seconds of run", "timeline: the last write, far back"
 GDB_WRITES = 20_000
 REPLAYS = "a bare clone of the replay"
@@ -167,14 +168,39 @@ def cores(bench: Bench) -> Iterator[Row]:
         timeline.seek(timeline.end).drop()
         point, search = written(bench), timeline._search
         all_of_them = search.at_once
+        busy: list[float] = []
 
         def sought(workers: int) -> float:
             search.at_once = workers
-            return seconds(partial(timeline.last_hit, [point], condition=is_one(point.addr)))
+            with runnable() as spent:
+                real = seconds(partial(timeline.last_hit, [point], condition=is_one(point.addr)))
+            if workers > 1:
+                busy.append(spent[0] / real / workers)
+            return real
 
         ways = {"one worker": partial(sought, 1), "a worker for each core": partial(sought, all_of_them)}
         found = bench.interleaved(ways, bench.rounds(3), name="the first write")
-    yield Row(CORES, f"the first of {number:,}, on {all_of_them} cores", "s", found)
+    yield Row(CORES, f"the first of {number:,}", "s", found, {OCCUPIED: busy} if busy else {})
+
+
+@contextlib.contextmanager
+def runnable() -> Iterator[list[float]]:
+    """Seconds that workers ran or waited for a processor: what they would have had where nobody else wanted one."""
+    from gdbrr.timeline.worker import Worker
+
+    drop, spent = Worker.drop, [0.0]
+
+    def counted(process: Worker) -> None:
+        if process.alive:
+            times = Path(f"/proc/{process.pid}/schedstat").read_text().split()
+            spent[0] += (int(times[0]) + int(times[1])) / 1e9
+        drop(process)
+
+    try:
+        Worker.drop = counted  # type: ignore[method-assign]
+        yield spent
+    finally:
+        Worker.drop = drop  # type: ignore[method-assign]
 
 
 def is_one(addr: int) -> bytes:

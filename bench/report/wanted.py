@@ -75,6 +75,7 @@ CALLS, START, LARGE = "door: calls", "door: the start", "door: large reads"
 PAIR, REAL = "locks: processor time a pair", "locks: real time a pair"
 MADE, IDLE, LAND = "timeline: a checkpoint", "timeline: an idle checkpoint", "timeline: landing on a known moment"
 HIT, LAST = "timeline: a hit of a history", "timeline: the last of many writes"
+CORES = "timeline: a search over all epochs"
 WARM, PROMPT = "gdb: commands in a warm session", "gdb: the first prompt"
 PIECES, HAND_OVER, MODERATE = "work: small pieces", "one hand-over: each yields", "computing with moderate locking"
 ONE_CORE, SERIAL, SERIAL_AGAIN = "native, one core", "serial", "serial's replay"
@@ -184,6 +185,13 @@ ALL = (
         "the last of 1,000,000 writes on one core: a fifth of GDB's own counting",
         times_of(LAST, "the last of 1,000,000", "gdbrr, one core"),
         0.2,
+    ),
+    Wanted(
+        "a search over all epochs has work for 0.9 of the cores",
+        figure(CORES, "the first of 200,000", "cores that have work, of all"),
+        0.9,
+        "of all",
+        least=True,
     ),
     Wanted("`rr-back` at most 100 ms", figure(WARM, "rr-back", "time"), 100, "ms"),
     Wanted("`reverse-stepi` at most 100 ms", figure(WARM, "reverse-stepi", "time"), 100, "ms"),
