@@ -301,6 +301,12 @@ def selection() -> Iterator[None]:
                 frame.select()
 
 
+def selected() -> int:
+    """The id in the recording of the selected thread, 0 if none is."""
+    thread = gdb.selected_thread()
+    return int(thread.ptid[1]) if thread is not None else 0
+
+
 def pc() -> int:
     return int(gdb.newest_frame().pc())
 

@@ -7,7 +7,7 @@ Owns: which of the user's breakpoints are off during a move.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from gdbrr.ingdb import compat
@@ -18,6 +18,7 @@ from gdbrr.ingdb.lvalues import names
 _CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
 _BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
 _TYPE_WORDS = {"unsigned", "signed", "struct", "union", "enum", "const", "volatile"}
+_HOOK = "maintenance gdbrr-thread"
 _locals = Locals()
 
 
@@ -127,3 +128,22 @@ def _until_stop(verb: str, to_string: bool = False) -> str:
         if line.startswith("gdbrr: ") and not line.endswith("%"):
             compat.write(line)
     return str(getattr(stops[-1], "stop_signal", "")) if stops else ""
+
+
+def before_steps_back(call: Callable[[], None]) -> None:
+    """Call in front of each of GDB's steps back, by the hooks that GDB has for its users; one of theirs stays."""
+
+    class Hook(gdb.Command):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__(_HOOK, gdb.COMMAND_MAINTENANCE)
+
+        def invoke(self, text: str, from_tty: bool) -> None:
+            call()
+
+    Hook.__doc__ = "Tell the server which thread is selected: GDB (13.1) does not, in front of a step back."
+    Hook()
+    for step in ("stepi", "nexti", "step", "next"):
+        name = f"hook-reverse-{step}"
+        # `show user` takes the beginning of a name for the name, and prints it as if it were.
+        if name not in gdb.execute(f"complete {name}", to_string=True).splitlines():
+            gdb.execute(f"define {name}\n{_HOOK}\nend", to_string=True)

@@ -46,6 +46,7 @@ class Session:
         # A command of GDB's own may have failed in the server just as well; it ends with a stop.
         compat.on_stop(self.say_complaints)
         self._asking = asking.Asking(self)
+        moving.before_steps_back(self._name_thread)
         self.began = 0.0
         """When the command that runs began, by the monotonic clock."""
         self._unseen = False
@@ -212,6 +213,11 @@ class Session:
             self._connection = None
             if self._server is not None:
                 self._server.let_go()
+
+    def _name_thread(self) -> None:
+        if self._link is not None and compat.has_process():
+            with contextlib.suppress(GdbrrError):
+                self._link.request("selected", tid=compat.selected())
 
     def _tidy(self) -> None:
         """When nothing is going on, and behind a disconnect."""

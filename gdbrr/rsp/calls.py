@@ -237,6 +237,11 @@ def _end_recording(navigator: Navigator, link: Link, body: dict[str, Any]) -> di
     return {}
 
 
+def _selected(navigator: Navigator, link: Link, body: dict[str, Any]) -> None:
+    """The thread that the next step back is about, where GDB does not say it in its packet."""
+    navigator.selected = int(body["tid"])
+
+
 def _save(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
     path = body.get("path")
     if not isinstance(path, str) or not path:
@@ -270,6 +275,7 @@ _VERBS: dict[str, Callable[[Navigator, Link, dict[str, Any]], Any]] = {
     "history": _history,
     "marks": _marks,
     "thread_index": _thread_index,
+    "selected": _selected,
     "save": _save,
     "open": _open,
 }

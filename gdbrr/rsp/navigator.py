@@ -205,7 +205,7 @@ class Navigator(Forward):
         if target is not None:  # with a watchpoint that it steps for, GDB moves by steps
             return self._armed_move(target, progress)
         self._leave_live(progress)
-        now = self.moment(progress) if thread in (0, self.thread) else self._locate(thread, progress)
+        now = self._stands(thread or self.thread, progress)
         before = self._timeline().previous(now, progress)
         if before is None:  # where the thread begins; GDB knows of no stop in another one
             self.thread = thread or self.thread

@@ -286,6 +286,10 @@ class Timeline(Protocol):
         """The ticks that have a checkpoint now."""
         ...
 
+    def waiting(self, thread: int, tick: int) -> Moment:
+        """In front of what THREAD stands while it is the turn of TICK: its next operation, or the last one it has."""
+        ...
+
     def birth(self, thread: int) -> Moment:
         """The first operation of THREAD; the start for the first thread."""
         ...

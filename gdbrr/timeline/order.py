@@ -85,5 +85,15 @@ class Order:
                 tick = ends[row]
         return None
 
+    def next_of(self, thread: int, tick: int) -> int | None:
+        """The first operation of THREAD at TICK or behind it."""
+        while tick < self.ticks:
+            threads, ends = self._block(self._demo.order_block_of(tick))
+            for row in range(bisect.bisect_right(ends, tick), len(threads)):
+                if threads[row] == thread:
+                    return tick if tick < self.ticks else None
+                tick = ends[row]
+        return None
+
     def last_of(self, thread: int) -> int | None:
         return self.before(thread, self.ticks)

@@ -217,6 +217,14 @@ class DemoTimeline:
     def threads_in(self, epoch: Epoch) -> int:
         return self._order.threads_in(epoch.start, epoch.end)
 
+    def waiting(self, thread: int, tick: int) -> Moment:
+        if tick >= self._order.ticks and thread == self._order.final_thread:
+            return Moment(self._order.ticks)
+        found = self._order.next_of(thread, tick)
+        if found is None:
+            found = self._order.last_of(thread)
+        return Moment(tick if found is None else found)
+
     def birth(self, thread: int) -> Moment:
         return Moment(self._order.first_of(thread))
 

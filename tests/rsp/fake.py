@@ -315,6 +315,9 @@ class FakeTimeline:
     checkpoints = (0,)
     next_signal = last_signal = staticmethod(lambda *_: None)
 
+    def waiting(self, thread: int, tick: int) -> Moment:
+        return Moment(next((at for at in range(tick, len(ORDER)) if ORDER[at] == thread), len(ORDER)))
+
     def birth(self, thread: int) -> Moment:
         return Moment(ORDER.index(thread) if thread else 0)
 

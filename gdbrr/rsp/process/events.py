@@ -54,6 +54,15 @@ class Events(Landing):
             return min(leaf.tick, timeline.end.tick)
         return view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
 
+    def _stands(self, thread: int, progress: Progress | None) -> Moment:
+        """What is in front of THREAD: of one that waits for its turn, an operation that comes later than now."""
+        if self._due is None or thread != self.thread:
+            debuggee = self.require()
+            view = debuggee.views().get(debuggee.real(thread))
+            if view is not None and view.in_engine and not view.trapped and debuggee.leaf is not None:
+                return self._timeline().waiting(view.index, debuggee.leaf.tick)
+        return self.moment(progress) if thread == self.thread else self._locate(thread, progress)
+
     def _locate(self, thread: int, progress: Progress | None) -> Moment:
         debuggee = self.require()
         leaf = debuggee.leaf

@@ -34,6 +34,8 @@ class Landing:
         """The current leaf holds something that the recording does not."""
         self.thread = 0
         """The thread of the last stop, in GDB's ids."""
+        self.selected = 0
+        """The thread that the user has selected instead, until the next stop; 0 if nobody said so."""
         self.virtual_pid = 0
         self.approximate = False
         self._told = told
