@@ -40,7 +40,7 @@ static uint32_t primitives_count;
 static uint64_t recent[RECENT]; // addresses with kinds, by address: these are in a chain
 static struct span { uint64_t start, end; } spans[SPANS]; // sorted by address
 static uint32_t spans_count, spans_at;
-static uint32_t tids[GR_LIVE_THREADS * (1 + GR_FORMER)], tids_count;
+static uint32_t tids[GR_LIVE_THREADS * (2 + GR_FORMER)], tids_count;
 static uint64_t tids_bits[16]; // by the low 10 bits: most words are not there
 static uint64_t main_lowest, main_left, main_descriptor;
 
@@ -194,6 +194,8 @@ static void add_thread(const struct gr_thread *self, const struct gr_thread *t, 
 	if (t->robust)
 		add_span(t->robust - 8, t->robust + 24);
 	add_tid(t->pub.tid);
+	if (t->pub.recorded_tid != t->pub.tid) // by which the engine names owners: some copy may have that number, too
+		add_tid(t->pub.recorded_tid);
 	for (unsigned i = 0; i < GR_FORMER && t->pub.was[i]; i++) // a lock that it has held since before this copy was made
 		add_tid(t->pub.was[i]);
 	if (t->pub.index == 0)

@@ -10,12 +10,14 @@ from gdbrr.demo.reader import Demo
 from gdbrr.timeline.leaf import views
 from gdbrr.timeline.model import meant
 from gdbrr.timeline.timeline import open_demo
-from harness import programs
+from harness import pids, programs
 from harness.run import gdbrr
 
 pytestmark = pytest.mark.needs("perf_breakpoints")
 
 GETPID, TGKILL = 39, 234
+TRIES = 30
+"""Other processes of the machine take ids, too."""
 
 
 @pytest.mark.parametrize("copies", [1, 3])
@@ -45,3 +47,22 @@ def test_an_id_in_a_register_is_known_in_a_copy(copies: int, tmp_path: Path) -> 
             each.drop()
     assert main.tid != regs["rsi"] and regs["rsi"] in main.was
     assert meant(regs, found)["rsi"] == main.recorded_tid
+
+
+@pytest.mark.needs("chosen_pids")
+def test_a_copy_whose_id_is_the_recorded_one_is_no_other_state(tmp_path: Path) -> None:
+    """INVARIANT(ids-overlap): the engine keeps recorded ids as owners of locks; the program ends with one held."""
+    path = tmp_path / "x.demo"
+    gdbrr("record", "--order-log", "clock", "-o", path, "--", programs.build("sync_cancel_wait")).expect(0)
+    with open_demo(path) as timeline:
+        first = timeline.seek(timeline.end)
+        recorded, same = first.threads()[0].recorded_tid, False
+        assert first.threads()[0].tid != recorded
+        for _ in range(TRIES):
+            pids.go_on_from(recorded - 1)
+            other = timeline.seek(timeline.end)
+            same |= other.threads()[0].tid == recorded
+            assert not list(other.digest().differences(first.digest()))
+            other.drop()
+        first.drop()
+    assert same
