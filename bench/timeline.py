@@ -197,7 +197,7 @@ def runnable() -> Iterator[list[float]]:
         drop(process)
 
     try:
-        Worker.drop = counted  # type: ignore[method-assign]
+        Worker.drop = counted  # type: ignore[method-assign, assignment]
         yield spent
     finally:
         Worker.drop = drop  # type: ignore[method-assign]
