@@ -33,6 +33,8 @@ class Navigator(Forward):
         self.armed: Target | None = None
         self.unrecorded = False
         """The recording was ended, the live process was not."""
+        self._beyond = False
+        """It has gone on since."""
         self.born = False
         """The last search ended where the frame begins that it was about."""
         self.missed = False
@@ -98,14 +100,6 @@ class Navigator(Forward):
             self.say(turns.sentence(self.require(), self.virtual_pid, self.lock.thread, self.turn))
         return stop if stop.ended or self.lock.thread in (0, stop.tid) else self._in_thread(self.lock.thread, stop)
 
-    def _in_thread(self, thread: int, stop: Stop) -> Stop:
-        """STOP, the end of time, in the thread that was resumed alone: GDB knows of no stop in another one."""
-        debuggee = self.require()
-        if thread not in [debuggee.virtual(tid) for tid in debuggee.tids()]:
-            return stop
-        self.thread = thread
-        return self.here(stop.signal, stop.reasons)
-
     def _forward_altered(self, debuggee: Debuggee, altered: Altered, actions: Sequence[Action]) -> Stop | None:
         """A stop of the function that GDB calls; None, with all changes undone, where it was asked to go on in time."""
         calling = altered.calling(self.points.held)
@@ -127,6 +121,7 @@ class Navigator(Forward):
             self.timeline = None
         self.points.check_live()
         assert debuggee.live is not None
+        self._beyond = self.unrecorded
         if self.unrecorded and self.points.calls is not None:
             raise GdbrrError(
                 "system calls are not caught behind the end of a recording", hint="delete the catchpoint and go on"
@@ -157,7 +152,10 @@ class Navigator(Forward):
         self.born = self.missed = False
         self.undo(progress)
         if target is None:
+            beyond = self.recording and self._beyond
             self._leave_live(progress)
+            if beyond and thread in (0, self.thread) and (reasons := self._stops_here()):
+                return self.here(SIGNAL_TRAP, reasons)
             index = self.index(thread) if thread else None
             points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
             hit, event = self._search(points, 1, progress), self._event_before(progress, index)

@@ -16,7 +16,7 @@ from gdbrr.rsp.process.landing import Landing, Say
 from gdbrr.rsp.reverse import PointTable
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop, from_kernel, name_of, to_kernel
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Call, Leaf, Moment, Progress, Sent
+from gdbrr.timeline.model import Call, Hit, Leaf, Moment, Point, PointKind, Progress, Sent
 
 
 def _place(event: Event) -> tuple[int, int]:
@@ -90,6 +90,20 @@ class Events(Landing):
     def _expedited(self, debuggee: Debuggee, tid: int) -> dict[int, bytes]:
         """What GDB is told unasked."""
         return {} if self.engine_frames else debuggee.expedited(tid)
+
+    def _stops_here(self) -> tuple[tuple[str, str], ...]:
+        """Why GDB stops where one stands, for who comes from behind it."""
+        debuggee = self.require()
+        pc = debuggee.registers(debuggee.real(self.thread)).get("rip", 0)
+        return self.points.reasons(Hit(self._timeline().end, Point(PointKind.EXEC, pc), 0))
+
+    def _in_thread(self, thread: int, stop: Stop) -> Stop:
+        """STOP, the end of time, in the thread that was resumed alone: GDB knows of no stop in another one."""
+        debuggee = self.require()
+        if thread not in [debuggee.virtual(tid) for tid in debuggee.tids()]:
+            return stop
+        self.thread = thread
+        return self.here(stop.signal, stop.reasons)
 
     def _arrive(self, debuggee: Debuggee, stop: Stop) -> Stop:
         self.thread = debuggee.virtual(stop.tid)

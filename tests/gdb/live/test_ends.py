@@ -64,6 +64,18 @@ def test_the_way_back_begins_where_the_recording_was_ended() -> None:
     assert out.count("Breakpoint 1, fibonacci (n=5)") == 2, out
 
 
+def test_a_breakpoint_where_the_recording_was_ended_is_met() -> None:
+    """By who comes from behind it, once; who stands there has met it."""
+    program = programs.build("past_values")
+    back = *["reverse-continue", "rr-when"] * 2, "rr-live", "delete", "reverse-continue"
+    out = whole(program, "break fibonacci if n == 4", "rr-start", "rr-live -e", "next", *back)
+    again, start = re.findall(r"^tick (\S+) of \S+", out, re.MULTILINE)
+    assert out.count("Breakpoint 1, fibonacci (n=4)") == 2 and ":" in again and start == "0", out
+    assert out.count("No more reverse-execution history") == 2, out
+    here = whole(program, "break fibonacci if n == 4", "rr-start", "rr-live -e", "reverse-continue")
+    assert here.count("Breakpoint 1, fibonacci (n=4)") == 1 and "No more reverse-execution history" in here, here
+
+
 def test_nobody_is_at_the_other_end_behind_a_detach(tmp_path: Path) -> None:
     program = programs.build("past_values")
     demo = recorded(program, tmp_path)
