@@ -20,7 +20,8 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
 from gdbrr.timeline.model import Interrupted
 
-_RESUMING = (b"vCont;", b"c", b"C", b"s", b"S", b"bc", b"bs")
+_RESUMING = (b"vCont;", b"c", b"C", b"s", b"S", b"bc", b"bs", b"Z", b"Hc", b"QPassSignals:")
+"""What GDB sends when it resumes, and in front of that; none of it comes first behind a stop that it tells of."""
 QUIET_SECONDS = 1.0
 EVERY_SECONDS = 0.5
 _CLEAR = "\r\033[K"

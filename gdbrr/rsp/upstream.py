@@ -127,8 +127,8 @@ class Upstream:
                         # The SIGSTOP of an interrupt may still come, when something else stopped the process first.
                         self._late, self._stopping = self._late or self._stopping, False
                         return stop
-                    if self._stopping:
-                        self.running = self._late = self._stopping = False
+                    if self._stopping:  # of two of them, one may still come
+                        self.running = self._stopping = False
                         return dataclasses.replace(stop, signal=SIGNAL_INT)
                     self._late = False
                     self._write(frame(self._resumed))
