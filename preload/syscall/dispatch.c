@@ -28,6 +28,8 @@
 #include "fd/output.h"
 #include "process/process.h"
 
+#define SIGSETXID 33 // glibc's own
+
 long gr_call_kernel(const struct gr_call *call)
 {
 	const uint64_t *a = call->arg;
@@ -260,6 +262,11 @@ static bool special(struct gr_call *call)
 	case SYS_close_range:
 		close_range_call(call);
 		return true;
+	case SYS_tgkill: // the library has each thread change its ids in a handler of its own
+		if (recording && call->arg[2] == SIGSETXID)
+			gr_panic(call->self, GR_PANIC_REFUSED, "setuid, setgid or one of their kind, while several threads live\n"
+				 "change the ids before the first thread is made", 0, 0);
+		return false;
 	case SYS_arch_prctl:
 		if (call->arg[0] == 0x1001 || call->arg[0] == 0x1002) // ARCH_SET_GS, ARCH_SET_FS
 			gr_refuse(call);

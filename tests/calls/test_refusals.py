@@ -32,6 +32,7 @@ NANOSLEEP, WRITE, UNLINK = 230, 1, 87
         ("map-twice", "mapped twice to be shared"),
         ("traced", "the program calls ptrace, which cannot be recorded: a traced process is changed from outside"),
         ("io_uring", "io_uring_setup"),
+        ("set-ids", "setuid, setgid or one of their kind, while several threads live"),
         ("int-0x80", "a 32-bit system call (int $0x80)"),
     ],
 )

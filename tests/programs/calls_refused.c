@@ -1,5 +1,6 @@
 // What cannot be recorded; argv[1] says which.
 #define _GNU_SOURCE
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,12 @@ static char stack[65536];
 static int child(void *unused)
 {
 	return unused != NULL;
+}
+
+static void *wait_for_ever(void *arg)
+{
+	pause();
+	return arg;
 }
 
 int main(int argc, char **argv)
@@ -60,6 +67,12 @@ int main(int argc, char **argv)
 	}
 	if (!strcmp(what, "io_uring"))
 		syscall(SYS_io_uring_setup, 1, NULL);
+	if (!strcmp(what, "set-ids")) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, wait_for_ever, NULL);
+		if (setgid(getgid()))
+			return 1;
+	}
 	puts("done");
 	return 0;
 }
