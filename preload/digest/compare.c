@@ -88,7 +88,7 @@ static void whose(const struct gr_regs *regs, uint32_t threads, char *ret, size_
 	const struct gr_thread *t = threads > 1 ? gr_thread_by_descriptor(regs->fs_base) : NULL;
 	*ret = 0;
 	if (t)
-		gr_format(ret, room, " of thread %u", (uint64_t)t->pub.index + 1);
+		gr_format(ret, room, " of thread %u", (uint64_t)t->pub.index);
 }
 
 static bool registers(const struct gr_regs *demo, const struct gr_regs *here, uint32_t threads, char *text, size_t room)
