@@ -130,6 +130,18 @@ void gr_format(char *dst, size_t size, const char *format, ...)
 	va_end(args);
 }
 
+uint64_t gr_hex(const char **p)
+{
+	uint64_t value = 0;
+	for (;; (*p)++) {
+		unsigned c = (unsigned char)**p;
+		unsigned digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
+		if (digit == 16)
+			return value;
+		value = value << 4 | digit;
+	}
+}
+
 uint64_t gr_hash(uint64_t hash, const void *data, size_t n)
 {
 	const unsigned char *p = data;

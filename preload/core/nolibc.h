@@ -16,6 +16,9 @@ int memcmp(const void *a, const void *b, size_t n);
 size_t gr_strlen(const char *s);
 int gr_strcmp(const char *a, const char *b);
 
+// The number that begins there in small hexadecimal digits; `p` is left behind them.
+uint64_t gr_hex(const char **p);
+
 // Text into a bounded buffer; understands %s %d %u %x (all 64 bits wide) and %%.
 void gr_format(char *dst, size_t size, const char *format, ...);
 

@@ -76,18 +76,6 @@ void gr_areas_done(void)
 }
 
 // ---------------------------------------------------------------- lines
-static uint64_t hex(const char **p)
-{
-	uint64_t value = 0;
-	for (;; (*p)++) {
-		unsigned c = (unsigned char)**p;
-		unsigned digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
-		if (digit == 16)
-			return value;
-		value = value << 4 | digit;
-	}
-}
-
 static void word(const char **p, const char **ret, size_t *ret_len)
 {
 	while (**p == ' ')
@@ -110,9 +98,9 @@ bool gr_areas_next(const char **at, struct gr_area *ret)
 	while (p < list_end) {
 		const char *perms, *other;
 		size_t n, inode_len;
-		ret->start = hex(&p);
+		ret->start = gr_hex(&p);
 		p++;
-		ret->end = hex(&p);
+		ret->end = gr_hex(&p);
 		word(&p, &perms, &n);
 		word(&p, &other, &n);
 		word(&p, &other, &n);

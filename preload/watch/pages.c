@@ -50,18 +50,6 @@ static int as_closed(int how)
 }
 
 // ---------------------------------------------------------------- what is mapped there
-static uint64_t hex(const char **p)
-{
-	uint64_t value = 0;
-	for (;; (*p)++) {
-		unsigned c = (unsigned char)**p;
-		unsigned digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : 16;
-		if (digit == 16)
-			return value;
-		value = value << 4 | digit;
-	}
-}
-
 static void add_parts(uint64_t start, uint64_t end, int how)
 {
 	for (uint32_t i = 0; i < count; i++) {
@@ -112,7 +100,7 @@ static void look_up(void)
 		have += n;
 		while ((end = line_end(line, text + have))) {
 			const char *p = line;
-			uint64_t start = hex(&p), stop = (p++, hex(&p));
+			uint64_t start = gr_hex(&p), stop = (p++, gr_hex(&p));
 			int how = (p[1] == 'r' ? PROT_READ : 0) | (p[2] == 'w' ? PROT_WRITE : 0) | (p[3] == 'x' ? PROT_EXEC : 0);
 			if (how)
 				add_parts(start, stop, how);

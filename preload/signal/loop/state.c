@@ -25,19 +25,6 @@ extern const ptrdiff_t __rseq_offset __attribute__((weak)); // glibc 2.35
 uint64_t gr_state_stack_top;
 
 // ---------------------------------------------------------------- memory
-static uint64_t number(const char **p)
-{
-	uint64_t value = 0;
-	for (;; (*p)++) {
-		if (**p >= '0' && **p <= '9')
-			value = value << 4 | (uint64_t)(**p - '0');
-		else if (**p >= 'a' && **p <= 'f')
-			value = value << 4 | (uint64_t)(**p - 'a' + 10);
-		else
-			return value;
-	}
-}
-
 static bool contains(const char *line, const char *word)
 {
 	size_t n = gr_strlen(word);
@@ -69,9 +56,9 @@ static uint64_t main_stands(uint64_t to)
 // The loader counts its own time, and the engine is another in each mode.
 static void visit_line(struct visit *visit, const char *line)
 {
-	uint64_t from = number(&line), to;
+	uint64_t from = gr_hex(&line), to;
 	line++;
-	to = number(&line);
+	to = gr_hex(&line);
 	if (from >= GR_HEAP_ADDR && from < GR_HEAP_ADDR + (uint64_t)GR_HEAPS * GR_HEAP_REGION) {
 		gr_heap_ranges(from, to, visit->each, visit->arg);
 		return;

@@ -39,23 +39,11 @@ static long number(const char *p)
 }
 
 // ---------------------------------------------------------------- lists of mappings
-static const char *hex(const char *p, uint64_t *value)
-{
-	for (*value = 0;; p++) {
-		unsigned digit = *p >= 'a' && *p <= 'f' ? (unsigned)(*p - 'a' + 10) : (unsigned)(*p - '0');
-		if (digit > 15)
-			return p;
-		*value = *value << 4 | digit;
-	}
-}
-
 // Of "FROM-TO PERMS OFFSET DEVICE INODE PATH": device and inode as they stand there. The kernel writes the same into every
 // process's list, while stat may name another device (btrfs, overlayfs).
 static bool looked_at(struct search *s, const char *line)
 {
-	uint64_t from, to;
-	line = hex(line, &from);
-	line = hex(line + 1, &to);
+	uint64_t from = gr_hex(&line), to = (line++, gr_hex(&line));
 	const char *perms = line + 1, *p = perms;
 	for (int blanks = 0; *p && blanks < 2; p++)
 		blanks += *p == ' ';

@@ -180,25 +180,14 @@ static void compare_used(long pagemap, uint64_t from, uint64_t to)
 	}
 }
 
-static uint64_t hex(const char **p)
-{
-	uint64_t value = 0;
-	for (;; (*p)++) {
-		unsigned digit = **p >= 'a' ? (unsigned)(**p - 'a' + 10) : (unsigned)(**p - '0');
-		if (digit > 15)
-			return value;
-		value = value << 4 | digit;
-	}
-}
-
 extern const char __ehdr_start[] __attribute__((visibility("hidden"))), _end[] __attribute__((visibility("hidden")));
 
 // One line of the list of mappings: private writable memory that is not the engine's.
 static void compare_line(long pagemap, const char *line)
 {
-	uint64_t from = hex(&line);
+	uint64_t from = gr_hex(&line);
 	line++;
-	uint64_t to = hex(&line);
+	uint64_t to = gr_hex(&line);
 	bool wanted = line[1] == 'r' && line[2] == 'w' && line[4] == 'p';
 	bool zone = from >= GR_ZONE && from < GR_ZONE_END;
 	bool engine = from < ((uint64_t)_end + PAGE - 1) / PAGE * PAGE && to > (uint64_t)__ehdr_start;
