@@ -113,14 +113,7 @@ class Segments:
 
         def run(armed: Armed) -> Worker | None:
             worker = self._checkpoints.worker_at(tick, progress)
-            try:
-                if worker.run_segment(tick, self._order.ticks, [armed], at, progress) == lib.GR_S_TRAPPED:
-                    return worker
-            except BaseException:
-                worker.drop()
-                raise
-            worker.drop()
-            return None
+            return worker if worker.stops_in(tick, self._order.ticks, [armed], at, progress) else None
 
         found = passes.find(run, pc, tick, like, self._born)
         if found is None:

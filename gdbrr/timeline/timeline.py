@@ -15,7 +15,7 @@ from types import TracebackType
 from typing import NamedTuple
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import Armed, Match, Soft
+from gdbrr.ctl.control import Match, Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
@@ -253,17 +253,11 @@ class DemoTimeline:
         return leaf
 
     def _brought_to(self, moment: Moment, progress: Progress | None) -> Worker:
-        near = self._segments.inside.woken(moment)
-        worker, nth = near or (self._checkpoints.worker_at(moment.tick, progress), moment.nth)
-        try:
-            if moment.pc is not None:
-                armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, nth)
-                state = worker.run_segment(moment.tick, self._order.ticks, [armed], progress=progress)
-                if state != lib.GR_S_TRAPPED:
-                    raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
-        except BaseException:
-            worker.drop()
-            raise
+        if moment.pc is None:
+            return self._checkpoints.worker_at(moment.tick, progress)
+        worker = self._segments.inside.brought_to(moment, progress)
+        if worker is None:
+            raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
         return worker
 
     def last_hit(

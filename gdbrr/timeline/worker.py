@@ -308,6 +308,24 @@ class Worker(Process):
         """Run the segment of TICK, in front of which this worker stands; behind the last of TICKS there is the tail."""
         return self.run(_end_of(tick, ticks), points, match, progress)
 
+    def stops_in(
+        self,
+        tick: int,
+        ticks: int,
+        points: Sequence[Armed],
+        match: Match | None = None,
+        progress: Progress | None = None,
+    ) -> bool:
+        """The same, up to where a point stops it; where none does, or that fails, this worker has ended."""
+        try:
+            if self.run_segment(tick, ticks, points, match, progress) == lib.GR_S_TRAPPED:
+                return True
+        except BaseException:
+            self.drop()
+            raise
+        self.drop()
+        return False
+
     def freeze(self) -> Checkpoint:
         """Leave a frozen copy that stands where this worker stands."""
         slot = self._copy(lib.GR_CMD_FREEZE, (lib.GR_S_FROZEN,), 0, self.slot.raw.final_thread)

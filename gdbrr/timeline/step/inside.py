@@ -71,7 +71,7 @@ class Inside:
             pass  # somebody needs what they take more than we do
         return None
 
-    def woken(self, moment: Moment) -> tuple[Worker, int] | None:
+    def _woken(self, moment: Moment) -> tuple[Worker, int] | None:
         """A copy in front of MOMENT, and how often its instruction is executed from there up to it."""
         near = [place for place in self._places if place.is_in_front_of(moment)]
         for place in sorted(near, key=lambda place: place.before[moment.pc or 0], reverse=True):
@@ -93,7 +93,7 @@ class Inside:
             and not any(place.is_in_front_of(at) and place.at.nth > at.nth - far for place in self._places)
         ):
             self._left(at, far, progress)
-        worker = self._run(at, [], progress)
+        worker = self.brought_to(at, progress)
         if worker is None:
             return None
         try:
@@ -117,24 +117,18 @@ class Inside:
     def _named(self, place: Place, number: int, progress: Progress | None) -> Moment | None:
         pc = place.pcs[number]
         if pc not in place.before:
-            worker = self._run(place.at, [pc], progress)
+            worker = self.brought_to(place.at, progress, [pc])
             if worker is None:
                 return None
             place.before[pc] = int(worker.slot.raw.met) - place.at.nth
             worker.drop()
         return Moment(place.at.tick, pc, place.before[pc] + list(place.pcs[: number + 1]).count(pc))
 
-    def _run(self, to: Moment, counted: Sequence[int], progress: Progress | None) -> Worker | None:
-        """A worker at TO; where executions of something are COUNTED, as points that were met, from the beginning on."""
-        begun = None if counted else self.woken(to)
+    def brought_to(self, to: Moment, progress: Progress | None, counted: Sequence[int] = ()) -> Worker | None:
+        """A worker at TO, None where there is no such moment; where executions of something are COUNTED, as points that
+        were met, from the beginning on."""
+        begun = None if counted else self._woken(to)
         worker, nth = begun or (self._checkpoints.worker_at(to.tick, progress), to.nth)
         armed = [Armed(pc, 1, lib.GR_POINT_EXEC, to.tick) for pc in counted]
         armed.append(Armed(to.pc or 0, 1, lib.GR_POINT_EXEC, to.tick, nth))
-        try:
-            if worker.run_segment(to.tick, self._order.ticks, armed, progress=progress) == lib.GR_S_TRAPPED:
-                return worker
-        except BaseException:
-            worker.drop()
-            raise
-        worker.drop()
-        return None
+        return worker if worker.stops_in(to.tick, self._order.ticks, armed, progress=progress) else None
