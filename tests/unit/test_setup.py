@@ -30,6 +30,7 @@ class Machine:
             assert found
             (self.bin / tool).symlink_to(found)
         self.calls.touch()
+        self.command("ldconfig", "")  # else that of the system is asked which libraries there are
 
     def command(self, name: str, script: str) -> None:
         path = self.bin / name
@@ -106,8 +107,8 @@ def test_what_only_some_tests_look_at_is_no_condition(machine: Machine) -> None:
     machine.command("id", "echo 1000")
     machine.command("sudo", "exit 1")
     assert machine.setup("test").expect(0).err == (
-        "gdbrr: tests that need strace sqlite3 xz-utils git will be skipped. "
-        "As root: apt-get install strace sqlite3 xz-utils git\n"
+        "gdbrr: tests that need strace sqlite3 xz-utils git tmux vim libjemalloc2 will be skipped. "
+        "As root: apt-get install strace sqlite3 xz-utils git tmux vim libjemalloc2\n"
     )
     assert machine.setup("run").expect(0).err == ""
 
@@ -118,7 +119,7 @@ def test_what_some_tests_look_at_is_installed(machine: Machine) -> None:
     machine.command("apt-get", "")
     machine.setup("test").expect(0)
     [call] = [call for call in machine.calls.read_text().splitlines() if call.startswith("apt-get")]
-    assert call.endswith("install --no-install-recommends strace sqlite3 xz-utils curl git")
+    assert call.endswith("install --no-install-recommends strace sqlite3 xz-utils curl git tmux vim libjemalloc2")
 
 
 def test_all_that_is_missing_is_installed_at_once(machine: Machine) -> None:
@@ -126,4 +127,4 @@ def test_all_that_is_missing_is_installed_at_once(machine: Machine) -> None:
     machine.command("apt-get", "")
     machine.setup("test").expect(1)
     [call] = [call for call in machine.calls.read_text().splitlines() if call.startswith("apt-get")]
-    assert call.endswith("gdb gdbserver g++ shellcheck strace sqlite3 xz-utils curl git")
+    assert call.endswith("gdb gdbserver g++ shellcheck strace sqlite3 xz-utils curl git tmux vim libjemalloc2")
