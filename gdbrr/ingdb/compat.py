@@ -207,20 +207,7 @@ def change_setting(name: str, value: str) -> None:
     gdb.execute(f"set {name} {value}", to_string=True)
 
 
-# ---------------------------------------------------------------- the program
-
-
-def program() -> str:
-    """The file that GDB debugs, or an empty string."""
-    return gdb.selected_inferior().progspace.filename or ""
-
-
-def load_program(path: str) -> None:
-    """INVARIANT(names-are-no-commands): a demo names it, and GDB would take a second line for one."""
-    if "\n" in path:
-        raise GdbrrError(f"the program's path {path!r} has a line break in it", hint="load it by hand: file PROGRAM")
-    quoted = path.replace("\\", "\\\\").replace('"', '\\"')
-    gdb.execute(f'file "{quoted}"', to_string=True)
+# ---------------------------------------------------------------- the process
 
 
 def pid() -> int:
@@ -235,18 +222,6 @@ def has_process() -> bool:
 def kill() -> None:
     """End what is being debugged, if the user agrees: GDB asks."""
     gdb.execute("kill")
-
-
-def environment() -> dict[str, str]:
-    """The environment GDB would give the program."""
-    listing = gdb.execute("show environment", to_string=True)
-    found: dict[str, str] = {}
-    # Values may hold newlines, so the listing is only good for candidates of names.
-    for name in re.findall(r"^([^=\n]+)=", listing, re.MULTILINE):
-        one = gdb.execute(f"show environment {name}", to_string=True)
-        if one.startswith(name + " = "):
-            found[name] = one[len(name) + 3 :].removesuffix("\n")
-    return found
 
 
 def forget_registers() -> None:

@@ -12,8 +12,8 @@ from typing import Any
 
 from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
-from gdbrr.ingdb.locals import WATCHPOINTS, Locals, is_local
-from gdbrr.ingdb.lvalues import names
+from gdbrr.ingdb.watched.locals import WATCHPOINTS, Locals, is_local
+from gdbrr.ingdb.watched.lvalues import names
 
 _CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
 _BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)

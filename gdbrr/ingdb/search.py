@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import compat, text
-from gdbrr.ingdb.watch import Watch
+from gdbrr.ingdb.watched.watch import Watch
 
 if TYPE_CHECKING:
     from gdbrr.ingdb.session import Session

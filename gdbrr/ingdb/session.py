@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.ingdb import asking, compat, moving, text
+from gdbrr.ingdb import asking, compat, moving, program, text
 from gdbrr.ingdb.link import Link, Server, brings_files, find_python
 from gdbrr.ingdb.params import Settings
 from gdbrr.ingdb.words import plain_words, shell_words
@@ -75,11 +75,11 @@ class Session:
         wanted = str(self.status().get("program", ""))
         if packed:
             pass  # GDB has got the program from the server, as every file
-        elif not compat.program():
+        elif not program.file():
             if os.path.isfile(wanted):
-                compat.load_program(wanted)
-        elif wanted and os.path.realpath(compat.program()) != os.path.realpath(wanted):
-            compat.write(f"Note: this demo is of {wanted}, and GDB has {compat.program()}. Try: file {wanted}")
+                program.load(wanted)
+        elif wanted and os.path.realpath(program.file()) != os.path.realpath(wanted):
+            compat.write(f"Note: this demo is of {wanted}, and GDB has {program.file()}. Try: file {wanted}")
         early = not start and bool(self.status().get("early"))
         moved = early and not self._settles(began + patience)
         if early and not moved:
@@ -102,17 +102,17 @@ class Session:
 
     def start(self, options: Sequence[str], args: str) -> None:
         """Record the current program from its start and let it run to where `run` would stop."""
-        program = compat.program()
-        if not program:
+        file = program.file()
+        if not file:
             raise GdbrrError("no program is loaded", hint="try: file PROGRAM")
         folder = compat.setting("cwd") or os.getcwd()
-        env = compat.environment()
+        env = program.environment()
         shell = compat.setting("startup-with-shell") == "True"
         words = (shell_words if shell else plain_words)(args or compat.setting("args"), env, folder)
         if args:
             compat.change_setting("args", args)
         keyboard = ["--keyboard", os.ttyname(0)] if asking.at_terminal() else []
-        record = ["--record", *keyboard, *self.settings.options(), *options, "--", program, *words]
+        record = ["--record", *keyboard, *self.settings.options(), *options, "--", file, *words]
         if compat.has_process():
             self._serve(["serve", "--look", *record], env, folder).close()  # a slip of the pen ends no recording
         self._make_room()  # before anything runs: what is recorded now may hold what the program needs

@@ -8,7 +8,7 @@ import pytest
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb.commands.goto import unix_time
-from gdbrr.ingdb.lvalues import member, names, parts
+from gdbrr.ingdb.watched.lvalues import member, names, parts
 
 
 @pytest.mark.parametrize(

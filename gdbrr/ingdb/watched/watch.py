@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from gdbrr.errors import GdbrrError
-from gdbrr.ingdb import compat, lvalues
+from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
-from gdbrr.ingdb.locals import is_local
+from gdbrr.ingdb.watched import lvalues
+from gdbrr.ingdb.watched.locals import is_local
 from gdbrr.timeline.model import FEW
 
 _ELEMENTS = 8

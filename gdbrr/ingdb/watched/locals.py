@@ -19,7 +19,7 @@ from typing import Any
 
 from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
-from gdbrr.ingdb.lvalues import names
+from gdbrr.ingdb.watched.lvalues import names
 
 WATCHPOINTS = (gdb.BP_WATCHPOINT, gdb.BP_HARDWARE_WATCHPOINT, gdb.BP_READ_WATCHPOINT, gdb.BP_ACCESS_WATCHPOINT)
 _HARDWARE = "can-use-hw-watchpoints"

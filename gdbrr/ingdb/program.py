@@ -1,0 +1,46 @@
+"""The program that GDB debugs: its file, how another one is loaded, and the environment that it gets.
+
+Runs in: GDB's Python (importing it elsewhere fails). May call: gdb, through compat.
+Owns: nothing; GDB owns what it debugs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+
+from gdbrr.errors import GdbrrError
+from gdbrr.ingdb.compat import gdb
+
+
+def file() -> str:
+    """The file that GDB runs, or an empty string.
+
+    It is the name that GDB was given: a program that is linked under several names does what its name says. Where the
+    symbols are from, which is what GDB's Python tells before version 16, is where the links lead.
+    """
+    inferior = gdb.selected_inferior()
+    symbols: str = inferior.progspace.filename or ""
+    head, _, row = gdb.execute(f"info inferiors {inferior.num}", to_string=True).partition("\n")
+    shown: str = row[head.find("Executable") :].strip()
+    return shown if shown and os.path.realpath(shown) == os.path.realpath(symbols) else symbols
+
+
+def load(path: str) -> None:
+    """INVARIANT(names-are-no-commands): a demo names it, and GDB would take a second line for one."""
+    if "\n" in path:
+        raise GdbrrError(f"the program's path {path!r} has a line break in it", hint="load it by hand: file PROGRAM")
+    quoted = path.replace("\\", "\\\\").replace('"', '\\"')
+    gdb.execute(f'file "{quoted}"', to_string=True)
+
+
+def environment() -> dict[str, str]:
+    """The environment GDB would give the program."""
+    listing = gdb.execute("show environment", to_string=True)
+    found: dict[str, str] = {}
+    # Values may hold newlines, so the listing is only good for candidates of names.
+    for name in re.findall(r"^([^=\n]+)=", listing, re.MULTILINE):
+        one = gdb.execute(f"show environment {name}", to_string=True)
+        if one.startswith(name + " = "):
+            found[name] = one[len(name) + 3 :].removesuffix("\n")
+    return found

@@ -1,0 +1,29 @@
+"""What `rr-start` runs: the program that `run` would have run, by the same name.
+
+Runs in: pytest. May call: the fixtures of this folder.
+Owns: nothing.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+from harness.run import gdbrr
+
+from ..session import whole
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver")
+
+
+@pytest.mark.parametrize("name", ["other-name", "a name with spaces, which is wider than a terminal" + 40 * "."])
+def test_a_program_has_the_name_by_which_it_was_loaded(tmp_path: Path, name: str) -> None:
+    """Several programs are one file, which does what its name says."""
+    link = tmp_path / name
+    link.symlink_to(programs.build("own_name"))
+    said = f"{link}\n"
+    out = whole(Path(f'"{link}"'), "set width 40", "run", "rr-start", f"rr-save {tmp_path / 'x.demo'}")
+    assert out.count(said) == 2, out
+    assert said in gdbrr("replay", tmp_path / "x.demo").expect(0).out
