@@ -197,3 +197,12 @@ def test_control_without_its_stop_a_replay_is_desynchronised(
     record(demo, "serial", how)
     result = replay(alter(demo, tmp_path / "altered.demo", change)).expect(EXIT_DESYNC)
     assert "is desynchronised" in result.err
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_signals_that_come_to_others_disturb_no_proof(tmp_path: Path, order: str) -> None:
+    """Who steps ends that himself: where another one did, the next step had no meaning, and ended the program."""
+    demo = tmp_path / "x.demo"
+    recorded = record(demo, order, name="preempt_beside")
+    assert recorded.out.endswith(" alarms, 20 turns\n") and not recorded.out.startswith("0 ")
+    assert replay(demo).expect(0).out == recorded.out

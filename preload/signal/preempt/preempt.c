@@ -158,9 +158,9 @@ bool gr_preempt_step(struct gr_thread *self, struct gr_context *at)
 	return true;
 }
 
-void gr_preempt_forget(struct gr_context *at)
+void gr_preempt_forget(const struct gr_thread *self, struct gr_context *at)
 {
-	if (proving)
+	if (proving == self) // else somebody else steps, who alone can end that
 		end(at);
 }
 

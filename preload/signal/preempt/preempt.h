@@ -20,8 +20,8 @@ void gr_preempt_tick(struct gr_thread *self, struct gr_context *at);
 // The same, behind a single step of a proof. False if none is under way.
 bool gr_preempt_step(struct gr_thread *self, struct gr_context *at);
 
-// A signal is delivered first.
-void gr_preempt_forget(struct gr_context *at);
+// A signal is delivered to it first.
+void gr_preempt_forget(const struct gr_thread *self, struct gr_context *at);
 
 // Replaying: where the thread shall be stopped in its segment, to give way or to be cancelled; NULL if nowhere.
 const void *gr_preempt_next(struct gr_thread *self);
