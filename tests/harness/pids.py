@@ -1,12 +1,14 @@
 """Which id the next process of this machine gets.
 
 Runs in: pytest. May call: the kernel's word for it, which the right to restore processes is needed for.
-Owns: nothing.
+Owns: that word, while somebody chooses.
 """
 
 from __future__ import annotations
 
 import contextlib
+import fcntl
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 _LAST = Path("/proc/sys/kernel/ns_last_pid")
@@ -14,18 +16,23 @@ _RESERVED = 300
 """Below that the kernel gives each id once only."""
 
 
-def last() -> int:
-    return int(_LAST.read_text())
-
-
-def go_on_from(pid: int) -> None:
-    """The next process gets the first free id behind this one."""
+@contextlib.contextmanager
+def choosing() -> Iterator[Callable[[int], None]]:
+    """The next process gets the first free id behind the one that is called for. There is one count for all of the
+    machine's processes: nobody else who chooses begins meanwhile, in this run of the tests or in another."""
     most = int(Path("/proc/sys/kernel/pid_max").read_text())
-    _LAST.write_text(str(_RESERVED + (pid - _RESERVED) % (most - _RESERVED)))
+    with _LAST.open() as count:
+        fcntl.flock(count, fcntl.LOCK_EX)
+        yield lambda pid: _go_on_from(_RESERVED + (pid - _RESERVED) % (most - _RESERVED))
+
+
+def _go_on_from(pid: int) -> None:
+    _LAST.write_text(str(pid))
 
 
 def chosen() -> bool:
-    with contextlib.suppress(OSError):
-        go_on_from(last())
+    """Whether somebody who asks may choose."""
+    with contextlib.suppress(OSError), choosing():
+        _go_on_from(int(_LAST.read_text()))
         return True
     return False

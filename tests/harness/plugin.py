@@ -9,12 +9,12 @@ from __future__ import annotations
 import collections
 import os
 import signal
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterator
 from types import FrameType
 
 import pytest
 
-from harness import keep, needs
+from harness import keep, needs, pids
 
 SECONDS = 120.0
 
@@ -26,6 +26,13 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     config.addinivalue_line("markers", f"needs(*names): skip unless the machine has them: {', '.join(needs.NEEDS)}")
     config.addinivalue_line("markers", f"limit(seconds): fail after so long; {SECONDS:g} is the rule")
+
+
+@pytest.fixture
+def go_on_from() -> Iterator[Callable[[int], None]]:
+    """`pids.choosing`; what others take for theirs is not the test's time."""
+    with pids.choosing() as choose:
+        yield choose
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

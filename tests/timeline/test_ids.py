@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.timeline.leaf import views
 from gdbrr.timeline.model import meant
 from gdbrr.timeline.timeline import open_demo
-from harness import pids, programs
+from harness import programs
 from harness.run import gdbrr
 
 pytestmark = pytest.mark.needs("perf_breakpoints")
@@ -50,7 +51,9 @@ def test_an_id_in_a_register_is_known_in_a_copy(copies: int, tmp_path: Path) -> 
 
 
 @pytest.mark.needs("chosen_pids")
-def test_a_copy_whose_id_is_the_recorded_one_is_no_other_state(tmp_path: Path) -> None:
+def test_a_copy_whose_id_is_the_recorded_one_is_no_other_state(
+    tmp_path: Path, go_on_from: Callable[[int], None]
+) -> None:
     """INVARIANT(ids-overlap): the engine keeps recorded ids as owners of locks; the program ends with one held."""
     path = tmp_path / "x.demo"
     gdbrr("record", "--order-log", "clock", "-o", path, "--", programs.build("sync_cancel_wait")).expect(0)
@@ -59,7 +62,7 @@ def test_a_copy_whose_id_is_the_recorded_one_is_no_other_state(tmp_path: Path) -
         recorded, same = first.threads()[0].recorded_tid, False
         assert first.threads()[0].tid != recorded
         for _ in range(TRIES):
-            pids.go_on_from(recorded - 1)
+            go_on_from(recorded - 1)
             other = timeline.seek(timeline.end)
             same |= other.threads()[0].tid == recorded
             assert not list(other.digest().differences(first.digest()))
