@@ -33,7 +33,7 @@ def each(back, moment):
         if not ended:
             gdb.execute("rr-when", to_string=True)
             gdb.execute("stepi", to_string=True)
-        print("EACH", before[0] == again[0], "signal" in said, ended or here() == before, ended)
+        print("EACH", before[0] == again[0], "received signal" in said, ended or here() == before, ended)
 """
 
 
