@@ -33,6 +33,8 @@ MOST = 1 << 13
 """Bytes of memory in one packet."""
 _LOST = b"E.No unwaited-for children left."
 """Of a process whose main thread ends it while others are there: gdbserver 12 may miss how it ended."""
+_OUTPUT = re.compile(rb"O[0-9a-f]")
+_SENDING = re.compile(rb";([CS])[0-9a-f]{2}")
 
 
 NO_CONDITIONS: Mapping[int, bytes] = {}
@@ -69,6 +71,8 @@ class Upstream:
         self.fd = self._process.stdout.fileno()
         self._framer = Framer()
         self._events: list[Event] = []
+        self._owed = 0
+        """Answers that nobody waits for any more, and that come before any other."""
         self._general = 0
         self._resumed = b""
         self.running = False
@@ -131,7 +135,8 @@ class Upstream:
                         self.running = self._stopping = False
                         return dataclasses.replace(stop, signal=SIGNAL_INT)
                     self._late = False
-                    self._write(frame(self._resumed))
+                    # INVARIANT(sent-once): the program has got the signals that it was resumed with.
+                    self._write(frame(_SENDING.sub(lambda verb: b";" + verb[1].lower(), self._resumed)))
                     continue
                 if event.kind is Kind.PACKET and event.payload == _LOST:
                     self.running = False
@@ -152,10 +157,11 @@ class Upstream:
         while True:
             while self._events:
                 event = self._events.pop(0)
-                if event.kind is Kind.PACKET and not re.match(rb"O[0-9a-f]", event.payload):
+                if event.kind is Kind.PACKET and not _OUTPUT.match(event.payload):
                     return expand(event.payload)
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
+                self._owed += 1
                 raise GdbrrError("gdbserver does not answer", hint="go back or start again; the demo is unharmed")
             self._read()
 
@@ -170,7 +176,11 @@ class Upstream:
         data = os.read(self.fd, 1 << 16)
         if not data:
             raise self._ended()
-        self._events += self._framer.feed(data)
+        for event in self._framer.feed(data):
+            if self._owed and event.kind is Kind.PACKET and not _OUTPUT.match(event.payload):
+                self._owed -= 1
+            else:
+                self._events.append(event)
 
     def _ended(self) -> GdbrrError:
         self._gone = True
@@ -272,6 +282,7 @@ class Upstream:
 
     def select_thread(self, tid: int) -> None:
         if tid != self._general:
+            self._general = 0
             if self.request(b"Hg%x" % tid) != b"OK":
                 raise GdbrrError(f"thread {tid} is no more")
             self._general = tid
