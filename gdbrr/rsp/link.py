@@ -82,6 +82,8 @@ class Link:
         self._packets: deque[bytes] = deque()
         self._interrupted = False
         self._last = b""
+        """The reply that may be asked for again: none while the next one is made. GDB (13.1) asks by a `-` when it has
+        waited for `remotetimeout`, even without acknowledgements, and takes the reply before for the one to come."""
         self.acknowledge = True
 
     def next_packet(self) -> bytes:
@@ -106,12 +108,13 @@ class Link:
             if event.kind is Kind.PACKET:
                 if self.acknowledge:
                     self._write(b"+")
+                self._last = b""
                 self._packets.append(event.payload)
                 # A Ctrl-C before a packet was meant for what is over by now, unless GDB just goes on.
                 self._interrupted &= event.payload.startswith(_RESUMING)
             elif event.kind is Kind.INTERRUPT:
                 self._interrupted = True
-            elif event.kind is Kind.NAK and self._last:
+            elif event.kind is Kind.NAK and self._last and self.acknowledge:
                 self._write(self._last)
             elif event.kind is Kind.BAD and self.acknowledge:
                 self._write(b"-")

@@ -204,8 +204,11 @@ class Client:
     def send(self, payload: bytes) -> None:
         self._socket.sendall(frame(payload))
 
+    def send_plain(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
     def interrupt(self) -> None:
-        self._socket.sendall(b"\x03")
+        self.send_plain(b"\x03")
 
     def reply(self) -> bytes:
         while not self._replies:
