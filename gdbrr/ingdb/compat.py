@@ -54,9 +54,10 @@ def install(command: Command, session: Session) -> None:
                 try:
                     run(command, session, text or "")
                 except KeyboardInterrupt:
-                    session.be_seen()
                     raise GdbrrError("interrupted") from None
             except (GdbrrError, gdb.error) as error:
+                with contextlib.suppress(GdbrrError, gdb.error):
+                    session.be_seen()
                 if session.settings.verbose:
                     write_error(traceback.format_exc())
                 session.say_complaints()

@@ -21,10 +21,6 @@ if TYPE_CHECKING:
 _AT_ONCE = 100
 
 
-class _Failed(Exception):
-    """A search failed, and the server said why; it stands where it came to."""
-
-
 def back_to_change(session: Session, expr: str, count: int) -> None:
     """Go back to just before the COUNT-th last change of EXPR, and tell what it changed."""
     watch, origin = _watched(session, expr)
@@ -44,10 +40,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     else:
         skipped = {}
     while True:
-        try:
-            found = _step(session, skipped or watch.target(), lambda: watch.show() != new, quiet)  # noqa: B023
-        except _Failed:
-            return
+        found = _step(session, skipped or watch.target(), lambda: watch.show() != new, quiet)  # noqa: B023
         if found and watch.frame is not None and watch.frame.is_beginning(compat.pc()):
             found = None
         if found and skipped:
@@ -91,15 +84,12 @@ def back_to_place(session: Session, location: str, count: int) -> None:
     left, tested = count, True
     while left:
         asked = 1 if condition else left
-        try:
-            with compat.planted(place, condition) as point:
-                hits = point.hit_count if point else -1
-                found = _step(session, {**target, "count": asked}, lambda: compat.pc() in addresses, bool(condition))
-                # GDB takes one that it cannot test for met; in an inlined function that is each, where no stop is seen.
-                tested = not point or bool(session.status().get("tested"))
-                met = tested or point.hit_count > hits
-        except _Failed:
-            return
+        with compat.planted(place, condition) as point:
+            hits = point.hit_count if point else -1
+            found = _step(session, {**target, "count": asked}, lambda: compat.pc() in addresses, bool(condition))
+            # GDB takes one that it cannot test for met; in an inlined function that is each, where no stop is seen.
+            tested = not point or bool(session.status().get("tested"))
+            met = tested or point.hit_count > hits
         if not found:
             _return_to(session, origin, bool(condition))
             often = " that often" * (count > 1)
@@ -131,7 +121,6 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
 
     A QUIET search without a hit lands at the start, as reverse-continue does. HIT tells whether that is one, too.
     """
-    before = session.now()["moment"]
     stay = {} if quiet else {"stay": True}  # who sees each stop need not see the start
     if not session.move(quiet, **{"count": 1, **stay, **target}):
         raise KeyboardInterrupt
@@ -140,12 +129,7 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
         return False
     if after.get("born"):
         return None
-    if after["moment"] != after["start"]:
-        if after["moment"] == before:
-            session.be_seen()
-            raise _Failed
-        return True
-    return hit()
+    return after["moment"] != after["start"] or hit()
 
 
 def _watched(session: Session, expr: str) -> tuple[Watch, str | None]:

@@ -196,7 +196,8 @@ class Session:
             if left:  # by `detach`, behind which GDB keeps the connection, and nobody is at its other end
                 self.close()
                 raise GdbrrError("no demo is open", hint="try: rr-replay FILE") from error
-            raise GdbrrError(f"the server does not answer: {error}", hint="try: rr-replay FILE") from error
+            why = str(error).rstrip(".")
+            raise GdbrrError(f"the server does not answer: {why}", hint="try: rr-replay FILE") from error
 
     def close(self) -> None:
         """End the session, quietly; harmless without one."""
@@ -290,9 +291,9 @@ class Session:
         if quiet:
             with moving.silence() as address:
                 self.require().request("arm", silence=address, **target)
-                return self._resume(moving.resume_quietly) != "SIGINT"
+                return self._come(moving.resume_quietly)
         self.require().request("arm", **target)
-        return self._resume(moving.resume) != "SIGINT"
+        return self._come(moving.resume)
 
     def arrive(self, shown: bool = True) -> None:
         """Behind quiet moves: one more stop here, an ordinary one, by which front ends follow.
@@ -305,8 +306,14 @@ class Session:
 
     def be_seen(self, shown: bool = True) -> None:
         """Where the last move was a quiet one."""
-        if self._unseen:
+        if self._unseen and self._link is not None:
             self.arrive(shown)
+
+    def _come(self, resume: Callable[[], str]) -> bool:
+        """To what is armed; False if interrupted."""
+        signal = self._resume(resume)
+        self.require().request("outcome")
+        return signal != "SIGINT"
 
     def _resume(self, resume: Callable[[], str]) -> str:
         try:
@@ -345,8 +352,8 @@ class Session:
         if quiet:
             self.move(True, where="live")
         else:
-            self.require().request("live")
-            self._resume(moving.resume)
+            self.require().request("arm", where="live")
+            self._come(moving.resume)
 
     def end_recording(self) -> None:
         self.require().request("end_recording")

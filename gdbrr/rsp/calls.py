@@ -168,7 +168,7 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         resolve(target, navigator.span(), navigator.moment_known() or navigator.span().end)
     elif navigator.timeline is None and not navigator.recording:
         raise GdbrrError("there is nothing to go back in", hint="try: rr-replay FILE")
-    navigator.armed = target
+    navigator.armed, navigator.failure = target, None
     return {"armed": True}
 
 
@@ -225,13 +225,6 @@ def _describe(navigator: Navigator, link: Link, body: dict[str, Any]) -> list[li
     return [*session.facts(), *rows]
 
 
-def _live(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
-    if navigator.live is None:
-        raise GdbrrError("nothing is being recorded", hint="try: rr-start")
-    navigator.armed = Target(live=True)
-    return {"armed": True}
-
-
 def _end_recording(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
     navigator.end_recording(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
     return {}
@@ -240,6 +233,12 @@ def _end_recording(navigator: Navigator, link: Link, body: dict[str, Any]) -> di
 def _selected(navigator: Navigator, link: Link, body: dict[str, Any]) -> None:
     """The thread that the next step back is about, where GDB does not say it in its packet."""
     navigator.selected = int(body["tid"])
+
+
+def _outcome(navigator: Navigator, link: Link, body: dict[str, Any]) -> None:
+    """Whether the last move to an armed target came there: a stop has no room for why it did not."""
+    if navigator.failure is not None:
+        raise navigator.failure
 
 
 def _save(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
@@ -271,11 +270,11 @@ _VERBS: dict[str, Callable[[Navigator, Link, dict[str, Any]], Any]] = {
     "arm": _arm,
     "describe": _describe,
     "end_recording": _end_recording,
-    "live": _live,
     "history": _history,
     "marks": _marks,
     "thread_index": _thread_index,
     "selected": _selected,
+    "outcome": _outcome,
     "save": _save,
     "open": _open,
 }

@@ -50,10 +50,6 @@ class Navigator(Forward):
         """Of each thread of the live process whose pc was written: that before, and how it had stopped there."""
         self.listed = history.Listing()
 
-    @property
-    def recording(self) -> bool:
-        return self.live is not None and self._current is self.live
-
     def open(self) -> None:
         """Stand where a session begins: a demo at its end, if the replay has come there; a live process at its first
         instruction."""
@@ -168,7 +164,13 @@ class Navigator(Forward):
         return self._armed_move(target, progress)
 
     def _armed_move(self, target: Target, progress: Progress | None) -> Stop:
-        stop = self._reverse_to(target, progress)
+        recording = self.recording
+        try:
+            stop = self._reverse_to(target, progress)
+        except GdbrrError:
+            if recording:
+                self._return_live()
+            raise
         return self.here(SIGNAL_TRAP, (("awatch", f"{target.silence:x}"),)) if target.silence else stop
 
     def _reverse_to(self, target: Target, progress: Progress | None) -> Stop:
@@ -342,20 +344,6 @@ class Navigator(Forward):
                 self.land(self._landed or self._timeline().start)
         elif upstream.running and upstream.alive:
             self._live_stop = self._arrive(self.current, self.current.halt())
-
-    def replace(self) -> bool:
-        """After a request that failed: another leaf where one stood whose gdbserver went down."""
-        current = self._current if self._due is None else None  # else the next request asks for another by itself
-        if current is None or current.upstream.alive or self.altered or self._moment is None:
-            return False
-        if self.recording:
-            return False
-        thread = self.thread
-        with contextlib.suppress(GdbrrError):
-            self.land(self._moment)
-            self.thread = thread
-            return True
-        return False
 
     def restart(self, progress: Progress | None = None) -> Stop:
         if self.timeline is None:

@@ -88,7 +88,9 @@ class Proxy:
         if handler is None:
             return b""
         try:
-            return handler(self, request)  # type: ignore[call-arg]
+            reply = handler(self, request)  # type: ignore[call-arg]
+            failed = reply is not None and reply[:1] == b"E"
+            return handler(self, request) if failed and self.navigator.replace() else reply  # type: ignore[call-arg]
         except Closed:
             raise
         except GdbrrError as error:
@@ -328,8 +330,8 @@ class Proxy:
         return self._move(lambda meter: self.navigator.reverse_step(thread, meter))
 
     def _move(self, move: Callable[[Meter], Stop]) -> bytes:
-        """What fails leaves everything where it was, with a word on GDB's terminal."""
-        armed = self.navigator.armed or Target()
+        """What fails leaves everything where it was, with a word on GDB's terminal; a command asks for it."""
+        commanded, armed = self.navigator.armed is not None, self.navigator.armed or Target()
         where = Where(armed.terminal, Manner(armed.manner)) if armed.terminal else None
         meter = Meter(self._link, not armed.silence, where=where, since=armed.since)
         try:
@@ -340,8 +342,7 @@ class Proxy:
         except Interrupted:
             return self._stopped(self.navigator.here(SIGNAL_INT))
         except Exception as error:
-            failure = error if isinstance(error, GdbrrError) else bug.internal(error)
-            self._link.console(f"gdbrr: {failure}\n")
+            self.navigator.fail(error if isinstance(error, GdbrrError) else bug.internal(error), commanded)
         self.navigator.recover()
         return self._stopped(self.navigator.here(SIGNAL_NONE))
 

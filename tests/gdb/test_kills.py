@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -18,7 +19,7 @@ import pytest
 from harness import ROOT, programs
 from harness.run import gdbrr
 
-from .session import EPOCH_TICKS
+from .session import EPOCH_TICKS, session
 
 pytestmark = [pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints"), pytest.mark.limit(300)]
 
@@ -146,3 +147,21 @@ def test_killing_the_server(scene: Scene) -> None:
             for path in scene.private.glob("gdbrr-live-*"):
                 shutil.rmtree(path)
         assert not scene.left()
+
+
+def test_killing_the_process_that_is_looked_at(scene: Scene) -> None:
+    """What is asked of it next is asked of another one at the same place."""
+    leaf = "re.search(r'leaf: +(\\d+)', gdb.execute('info gdbrr', False, True))[1]"
+    kill = f"python import os, re; os.kill(int({leaf}), 9)"
+    look = ("rr-when", "print total")
+    out = session(
+        *(scene.program, f"rr-replay {scene.demo}", "rr-goto 50%", *look, kill, "maintenance flush dcache", *look),
+        *("rr-back -w total", "print total", kill, "rr-back -w total", *look),
+    )
+    whens = re.findall(r"^tick .*", out, re.MULTILINE)[1:]  # behind what rr-goto says
+    assert whens[0] == whens[1], out
+    values = [int(value) for value in re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE)]
+    changes = [tuple(map(int, pair)) for pair in re.findall(r"^total: (\d+) -> (\d+) ", out, re.MULTILINE)]
+    assert values[0] == values[1] == changes[0][1], out
+    assert values[2] == changes[0][0] == changes[1][1] and values[3] == changes[1][0], out
+    assert not scene.left()

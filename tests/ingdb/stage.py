@@ -58,4 +58,4 @@ class Stage:
     def asked(self) -> list[dict[str, Any]]:
         """The questions that are not mere looks."""
         questions = [note["question"] for note in self.notes("asked")]
-        return [each for each in questions if each["verb"] not in ("status", "epochs", "settle")]
+        return [each for each in questions if each["verb"] not in ("status", "epochs", "settle", "outcome")]

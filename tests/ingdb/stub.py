@@ -222,12 +222,11 @@ class Stub:
         if verb == "open":
             self.live = False
             return {"ok": {}}
-        if verb == "live":
-            if not self.live:
-                return {"error": "nothing is being recorded", "hint": "try: rr-start"}
-            self.target = {"where": "live"}
-            return {"ok": {}}
+        if verb == "outcome":
+            return {"ok": None}
         if verb == "arm":
+            if question.get("where") == "live" and not self.live:
+                return {"error": "nothing is being recorded", "hint": "try: rr-start"}
             if question.get("moment") == "999":
                 return {"error": "moment 999 is not in this demo", "hint": "it goes from 0 to 11"}
             self.target = question

@@ -78,7 +78,7 @@ def test_back_stays_where_nothing_changed(stage: Stage) -> None:
     ("expression", "error"),
     [
         ("1 + 1", "rr-back: 1 + 1 is not an lvalue. Name a variable or *ADDRESS, something that is in memory"),
-        ("$rax", "rr-back: $rax is not in memory, where changes are searched. Try: rr-back -w *(long *) $rax"),
+        ("$rax", "rr-back: $rax is not in memory, where changes are searched. Try: *(long *) $rax"),
         ("main", "rr-back: main is not an lvalue. Name a variable or *ADDRESS, something that is in memory"),
         ("nosuch", 'rr-back: No symbol "nosuch" in current context.'),
     ],
@@ -214,7 +214,7 @@ def test_a_recording_is_not_thrown_away_without_asking(stage: Stage) -> None:
 
 def test_live_returns_to_the_recorded_process(stage: Stage) -> None:
     result = stage.gdb("rr-start", "rr-goto 3", "rr-live", "rr-when", open=False)
-    assert stage.asked()[-1] == {"verb": "live"}
+    assert stage.asked()[-1] == {"verb": "arm", "where": "live"}
     assert last(result).startswith("recording: 11 ticks so far")
 
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from gdbrr.rsp.packet import frame
-from rsp.conftest import Client, Starter
+from rsp.conftest import Client, Served, Starter
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
 
@@ -47,3 +47,17 @@ def test_what_cannot_be_asked_again_is_refused_until_a_move_has_found_the_moment
     assert out.count("Cannot access memory") == 1, out
     before, after, changed, shown = re.findall(r"^\$\d = (\d+)$", out, re.MULTILINE)
     assert before == after != "7" and changed == shown == "7", out
+
+
+def test_a_target_that_is_not_there_fails_the_command_and_not_the_place(demo: Served) -> None:
+    """Where it stops looks like where it was sent to; whoever has sent it there asks."""
+    out = demo.gdb(
+        *("python ask(verb='arm', moment='3')", "reverse-continue", "python ask(verb='outcome')"),
+        *("python ask(verb='arm', moment='3:0x10#1')", "reverse-continue", "python ask(verb='outcome')"),
+        *("python ask(verb='status')", "python ask(verb='arm', moment='4')", "python ask(verb='outcome')"),
+    )
+    _, there, _, failed, status, _, again = answers(out)
+    assert there == again == {"ok": None}, out
+    assert failed["error"] == "the moment 3:0x10#1 does not exist", out
+    assert status["ok"]["moment"] == "3", out  # type: ignore[index]
+    assert "gdbrr: " not in out, out

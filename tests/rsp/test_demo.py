@@ -255,7 +255,7 @@ def test_armed_points_with_a_count(demo: Served, known: FakeTimeline) -> None:
 def test_wrong_requests_say_what_is_wrong(demo: Served) -> None:
     out = demo.gdb(
         *("python ask(verb='dance')", "python ask(verb='arm', moment='11')", "python ask(verb='arm')"),
-        *("python ask(verb='live')", "python ask(verb='save')", "python ask(verb='open')", "info threads"),
+        *("python ask(verb='arm', where='live')", "python ask(verb='save')", "python ask(verb='open')", "info threads"),
     )
     replies = answers(out)
     assert len(replies) == 6

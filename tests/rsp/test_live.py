@@ -13,7 +13,7 @@ from rsp.conftest import Served
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
 
 TO_DEPOSIT = ("break deposit if amount == 40", "continue")
-BACK_TO_LIVE = ("python ask(verb='live')", "reverse-continue")
+BACK_TO_LIVE = ("python ask(verb='arm', where='live')", "reverse-continue")
 
 
 def status(out: str) -> dict[str, object]:

@@ -49,6 +49,12 @@ class Landing:
         self.sent: Sent | None = None
         """The signal that it stands in front of and that GDB was told of."""
         self._way_back = Moment(0), 0, False
+        self.failure: GdbrrError | None = None
+        """Why the last move to an armed target did not come there."""
+
+    @property
+    def recording(self) -> bool:
+        return self.live is not None and self._current is self.live
 
     @property
     def current(self) -> Debuggee | None:
@@ -135,6 +141,25 @@ class Landing:
         self.thread = debuggee.virtual(stop.tid)
         self._moment = None
         self._crash = stop.signal
+
+    def fail(self, failure: GdbrrError, commanded: bool) -> None:
+        """A move failed. A command, which has COMMANDED it, says that as its own error."""
+        if commanded:
+            self.failure = failure
+        else:
+            self.say(f"gdbrr: {failure}\n")
+
+    def replace(self) -> bool:
+        """After a request that failed: another leaf where one stood that was killed, or whose gdbserver was."""
+        current = self._current if self._due is None else None  # else the next request asks for another by itself
+        if current is None or not current.lost or self.altered or self._moment is None or self.recording:
+            return False
+        thread = self.thread
+        with contextlib.suppress(GdbrrError):
+            self.land(self._moment)
+            self.thread = thread
+            return True
+        return False
 
     # ------------------------------------------------------------ a leaf that was changed
 

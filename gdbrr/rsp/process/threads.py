@@ -11,6 +11,7 @@ import itertools
 import os
 import re
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from gdbrr.rsp.ids import NoThread, ids_of, mapped
 from gdbrr.rsp.live import Live
@@ -62,6 +63,11 @@ class Attached:
     def at_end(self) -> bool:
         """Whether nothing is left to run."""
         return self.standing and self._tail_run and self.leaf is not None and self.leaf.ended
+
+    @property
+    def lost(self) -> bool:
+        """Somebody killed it, or its gdbserver."""
+        return not (self.upstream.alive and any(map(_lives, Path(f"/proc/{self.pid}/task").glob("*/stat"))))
 
     def catches(self, signal: int) -> bool:
         """Whether the process has a handler for this signal, in GDB's numbers: its own or the engine's."""
@@ -215,3 +221,11 @@ def threads_xml(process: Attached, wire: Callable[[int], bytes]) -> bytes:
         return match[1] + wire(process.virtual(tid)) + match[3] if tid in known else b""
 
     return re.sub(rb'(<thread [^>]*?\bid=")(p?[0-9a-f.]+)("[^>]*?(?:/>|>.*?</thread>))', renamed, text, flags=re.S)
+
+
+def _lives(stat: Path) -> bool:
+    """Whether a thread is more than what its parent has not waited for yet."""
+    try:
+        return stat.read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
+    except (OSError, IndexError):
+        return False
