@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -284,7 +285,7 @@ def resolve(target: Target, span: Span, now: Moment) -> Moment:
             raise GdbrrError(f"{target.percent:g}% is not in this demo", hint="a percentage goes from 0 to 100")
         if target.percent == 100:
             return span.end
-        return Moment(span.start.tick + int((span.end.tick - span.start.tick) * target.percent / 100))
+        return Moment(span.start.tick + math.ceil((span.end.tick - span.start.tick) * target.percent / 100))
     if target.seconds is not None or target.later is not None or target.at is not None:
         return Moment(_tick_at(target, span, now))
     return span.end if target.end else span.start

@@ -116,6 +116,7 @@ TARGETS: list[tuple[dict[str, Any], Moment]] = [
     ({"where": "start"}, Moment(0)),
     ({"where": "end"}, SPAN.end),
     ({"percent": 50}, Moment(500)),
+    ({"percent": 33.33}, Moment(334)),  # the first tick of which rr-when says 33%
     ({"percent": 0}, Moment(0)),
     ({"percent": 100}, SPAN.end),
     ({"epochs_back": 1}, Moment(500)),

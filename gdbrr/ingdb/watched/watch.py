@@ -17,7 +17,6 @@ from gdbrr.ingdb.watched import lvalues
 from gdbrr.ingdb.watched.locals import is_local
 from gdbrr.timeline.model import FEW
 
-_ELEMENTS = 8
 _WORD = 8
 
 
@@ -76,6 +75,8 @@ class Watch:
         value = gdb.parse_and_eval(self.text)
         whole = _place(value, True)
         self.type = None
+        if whole is not None and not whole.size:
+            raise GdbrrError(f"{self.text} has no size of its own", hint="name an element of it")
         if whole is not None:
             # A bit-field is less than its bytes, which change for others, too: GDB evaluates it.
             self.type = None if self._bits() else _referenced(value).type
@@ -90,7 +91,7 @@ class Watch:
         if not cells and self.text.startswith("$"):
             raise GdbrrError(
                 f"{self.text} is not in memory, where changes are searched",
-                hint=f"try: rr-back -w *(long *) {self.text}",
+                hint=f"try: *(long *) {self.text}",
             )
         if not cells:
             raise GdbrrError(
@@ -192,7 +193,7 @@ def _inside(kind: Any, offset: int) -> tuple[str, Any, int] | None:
 
 
 def _text(value: Any) -> str:
-    return str(value.format_string(max_elements=_ELEMENTS))
+    return str(value.format_string(max_elements=FEW))
 
 
 def _referenced(value: Any) -> Any:
