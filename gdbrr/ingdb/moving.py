@@ -19,6 +19,7 @@ _CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # 
 _BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
 _TYPE_WORDS = {"unsigned", "signed", "struct", "union", "enum", "const", "volatile"}
 _HOOK = "maintenance gdbrr-thread"
+_STEPS = [way + step for way in ("", "reverse-") for step in ("stepi", "nexti", "step", "next", "finish")] + ["until"]
 _locals = Locals()
 
 
@@ -138,12 +139,13 @@ def before_steps_back(call: Callable[[], None]) -> None:
             super().__init__(_HOOK, gdb.COMMAND_MAINTENANCE)
 
         def invoke(self, text: str, from_tty: bool) -> None:
-            call()
+            if text.startswith("reverse-") or str(gdb.parameter("exec-direction")) == "reverse":
+                call()
 
     Hook.__doc__ = "Tell the server which thread is selected: GDB (13.1) does not, in front of a step back."
     Hook()
-    for step in ("stepi", "nexti", "step", "next"):
-        name = f"hook-reverse-{step}"
+    for step in _STEPS:
+        name = f"hook-{step}"
         # `show user` takes the beginning of a name for the name, and prints it as if it were.
         if name not in gdb.execute(f"complete {name}", to_string=True).splitlines():
-            gdb.execute(f"define {name}\n{_HOOK}\nend", to_string=True)
+            gdb.execute(f"define {name}\n{_HOOK} {step}\nend", to_string=True)

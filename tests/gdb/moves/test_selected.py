@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -27,7 +29,10 @@ def each(back, moment):
         gdb.execute(f"rr-goto {moment}", to_string=True)
         next(thread for thread in gdb.selected_inferior().threads() if thread.ptid == one).switch()
         before = here()
+        if not back.startswith("reverse-"):
+            gdb.execute("set exec-direction reverse")
         said = gdb.execute(back, to_string=True)
+        gdb.execute("set exec-direction forward")
         again = here()
         ended = "No more reverse-execution" in said
         if not ended:
@@ -37,17 +42,86 @@ def each(back, moment):
 """
 
 
-def test_the_selected_thread_steps_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("back", ["reverse-stepi", "stepi"])
+def test_the_selected_thread_steps_back(back: str, tmp_path: Path) -> None:
     """GDB (13.1) does not say in its packet which one that is. A step forwards leads to where the thread stood."""
     program, demo, script = programs.build("scenes", ["-O0"]), tmp_path / "x.demo", tmp_path / "each.py"
     gdbrr("record", "--set", "epoch_ticks=16", "-o", demo, "--", program, "threads").expect(0)
     script.write_text(SCRIPT)
     moments = [f"{percent}%" for percent in range(20, 100, 10)]
-    moves = [f"python each('reverse-stepi', '{moment}')" for moment in moments]
+    moves = [f"python each('{back}', '{moment}')" for moment in moments]
     out = whole(program, f"rr-replay {demo}", f"source {script}", *moves)
     rows = re.findall(r"^EACH (\w+) (\w+) (\w+) (\w+)$", out, re.MULTILINE)
     assert len(rows) > len(moments) and {row[:3] for row in rows} == {("True", "False", "True")}, out
     assert "False" in [row[3] for row in rows], out
+
+
+class Machine:
+    """GDB's machine interface, as a front end speaks it."""
+
+    def __init__(self, program: Path, demo: Path) -> None:
+        begin = ("set debuginfod enabled off", "set confirm off", f"source {ROOT / 'gdbinit.py'}")
+        words = [word for line in begin for word in ("-iex", line)]
+        self.process = subprocess.Popen(
+            ["gdb", "-nx", "-q", "-i", "mi3", *words, program],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+        self.ask(f'-interpreter-exec console "rr-replay {demo}"', "*stopped")
+
+    def ask(self, command: str, until: str = "7^done") -> str:
+        """What COMMAND is answered, up to a line that begins with UNTIL."""
+        assert self.process.stdin and self.process.stdout
+        self.process.stdin.write(f"7{command}\n")
+        self.process.stdin.flush()
+        said = []
+        for line in self.process.stdout:
+            said.append(line)
+            if line.startswith((until, "7^error")):
+                break
+        return "".join(said)
+
+    def threads(self) -> dict[str, str]:
+        """Their numbers by their ids."""
+        found = re.findall(r'{id="(\d+)",target-id="([^"]*)"', self.ask("-thread-info"))
+        return {name: number for number, name in found}
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    program = programs.build("scenes", ["-O0"])
+    demo = tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program, "threads").expect(0)
+    machine = Machine(program, demo)
+    with machine.process:
+        yield machine
+        assert machine.process.stdin
+        machine.process.stdin.write("-gdb-exit\n")
+
+
+WAYS = ("-exec-step-instruction --reverse", "-exec-step --reverse", "-exec-next-instruction", "-exec-next")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_thread_that_a_front_end_names_steps_back(way: str, machine: Machine) -> None:
+    command, _, back = way.partition(" ")
+    steps = set()
+    for percent in range(30, 90, 20):
+        goto = f'-interpreter-exec console "rr-goto {percent}%"'
+        machine.ask(goto, "*stopped")
+        for name in machine.threads():
+            machine.ask(goto, "*stopped")
+            number = machine.threads()[name]  # another one in each life of the thread
+            current = re.search(r'current-thread-id="(\d+)"', machine.ask("-thread-list-ids"))
+            if not back:
+                machine.ask("-gdb-set exec-direction reverse")
+            stopped = machine.ask(f"{command} --thread {number} {back}", "*stopped").splitlines()[-1]
+            assert "signal-received" not in stopped and f'thread-id="{number}"' in stopped, stopped
+            machine.ask("-gdb-set exec-direction forward")
+            steps.add(current is not None and number == current[1])
+    assert steps == {True, False}
 
 
 def test_a_hook_of_the_users_own_stays(tmp_path: Path) -> None:
