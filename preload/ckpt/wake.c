@@ -150,6 +150,7 @@ _Noreturn void gr_wake(void)
 		*main_thread->ctid = main_thread->pub.tid;
 	}
 	write_owners();
+	GR_RAW(SYS_prctl, PR_SET_NAME, main_thread->name.text, 0, 0, 0); // it has that of who made the checkpoint
 	gr_ctx_restore(&main_thread->ctx);
 }
 
@@ -157,6 +158,7 @@ void gr_wake_remade(struct gr_thread *self)
 {
 	gr_sud_arm();
 	gr_signal_born(self);
+	GR_RAW(SYS_prctl, PR_SET_NAME, self->name.text, 0, 0, 0);
 	if (self->robust)
 		GR_RAW(SYS_set_robust_list, self->robust, self->robust_len);
 	__atomic_fetch_add(&arrived, 1, __ATOMIC_ACQ_REL);

@@ -26,6 +26,9 @@ struct gr_attr { uint64_t word[7]; }; // a pthread_attr_t
 struct gr_siginfo { uint64_t word[16]; };
 struct gr_altstack { uint64_t sp, size; uint32_t flags; };
 
+// A thread's name as the kernel keeps it, with its end.
+struct gr_name { char text[16]; };
+
 // Signals that the engine never lets the kernel block and that the program cannot have yet: GR_SIGNALS_KEPT, in this order.
 struct gr_stash { uint64_t signals; struct gr_siginfo info[4]; };
 

@@ -82,6 +82,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	frame->rsp = stack;
 	child->fs_base = tls;
 	child->sigmask = call->self->sigmask;
+	child->name = call->self->name;
 	child->altstack.flags = SS_DISABLE;
 	child->tsc = call->self->tsc;
 	child->together = call->self->together; // it inherits the cores

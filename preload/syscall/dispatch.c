@@ -26,6 +26,7 @@
 #include "../signal/tsc/tsc.h"
 #include "descriptor.h"
 #include "fd/output.h"
+#include "process/names.h"
 #include "process/process.h"
 
 #define SIGSETXID 33 // glibc's own
@@ -331,6 +332,7 @@ static void replay(struct gr_call *call)
 		replay_native(call);
 	else
 		gr_panic(call->self, GR_PANIC_DESYNC, "the demo wants a call to be made again that its profile does not allow", 0, 0);
+	gr_name_self(call);
 }
 
 // ---------------------------------------------------------------- processes that are not recorded

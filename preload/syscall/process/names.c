@@ -1,10 +1,20 @@
-// The threads that a call names by the kernel's ids, as the recording names them.
+// The names of threads: what they call themselves, and the kernel's ids in calls, as the recording has them.
 // Runs in: application threads, on the engine's stack.
 // May call: core.
-// Owns: which arguments are such ids.
+// Owns: which arguments are such ids, and which call names its thread.
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 
+#include "../../core/raw.h"
 #include "names.h"
+
+void gr_name_self(struct gr_call *call)
+{
+	if (call->nr != SYS_prctl || call->arg[0] != PR_SET_NAME)
+		return;
+	GR_RAW(SYS_prctl, PR_SET_NAME, call->arg[1], 0, 0, 0);
+	GR_RAW(SYS_prctl, PR_GET_NAME, call->self->name.text, 0, 0, 0); // it is read by the kernel, which does not mind a bad address
+}
 
 // The argument that is the kernel's id of a thread, which the C library reads from the thread's descriptor.
 static unsigned tid_position(long nr)
