@@ -106,8 +106,12 @@ def _facts(path: Path, manifest: Mapping[str, Any]) -> list[list[str]]:
 
 def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:
     """What differs from the recording, for every line that tells where one is."""
+    from gdbrr.launch import host
+
     if cut:
-        return f"desynchronised behind tick {cut.tick} of {timeline.demo.ticks}"
+        others = [repr(path) for path, _, _ in host.other_objects(timeline.demo.manifest)]
+        why = f" ({', '.join(others)}: not as recorded)" if others else ""
+        return f"desynchronised behind tick {cut.tick} of {timeline.demo.ticks}{why}"
     return f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
 
 

@@ -11,8 +11,9 @@ import errno
 import os
 import stat
 import struct
+from collections.abc import Mapping
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _PT_INTERP = 3
 _PT_NOTE = 4
@@ -87,6 +88,20 @@ def build_id(path: str | Path) -> str:
     except (OSError, struct.error):
         pass
     return ""
+
+
+def other_objects(manifest: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(path, recorded build-id, build-id here) of every file that a recording had mapped, the engine too, and that is
+    another one here."""
+    if "carried" in manifest:
+        return []
+    found = []
+    for row in [*manifest.get("objects", ()), manifest.get("engine", {})]:
+        path, recorded = row.get("path", ""), row.get("build_id", "")
+        here = build_id(path) if recorded and os.path.isabs(path) else recorded
+        if here != recorded:
+            found.append((path, recorded, here))
+    return found
 
 
 def is_relocatable(path: str | Path) -> bool:

@@ -34,23 +34,6 @@ class Cause(NamedTuple):
         return f"{self.what}: {self.advice}" if self.advice else self.what
 
 
-def differing_objects(demo: Demo) -> list[tuple[str, str, str]]:
-    """(path, recorded build-id, build-id here) of every mapped file that is another one here."""
-    found: list[tuple[str, str, str]] = []
-    if "carried" in demo.manifest:
-        return found
-    for row in [*demo.manifest.get("objects", ()), *_engine(demo)]:
-        recorded = row.get("build_id", "")
-        here = host.build_id(row["path"]) if recorded and os.path.isabs(row["path"]) else recorded
-        if here != recorded:
-            found.append((row["path"], recorded, here))
-    return found
-
-
-def _engine(demo: Demo) -> list[dict[str, str]]:
-    return [demo.manifest["engine"]] if {"path", "build_id"} <= demo.manifest.get("engine", {}).keys() else []
-
-
 def changed_inputs(demo: Demo, opened: Sequence[str]) -> list[str]:
     """A sentence for each file that the program reads itself on replay and that is not as it was."""
     if "inputs" in demo.manifest:
@@ -171,9 +154,8 @@ def _likely(demo: Demo, outcome: Outcome, events: Sequence[Event], opened: Seque
     for name, key in (("redact", "redacted"), ("minimize", "minimised")):
         if key in demo.manifest:
             yield Cause(f"gdbrr {name} took contents out of this demo", "replay the one that it was made from")
-    others = [path for path, _, _ in differing_objects(demo)]
-    engine = [row["path"] for row in _engine(demo)]
-    if set(others) - set(engine):
+    others = [path for path, _, _ in host.other_objects(demo.manifest)]
+    if set(others) - {demo.manifest.get("engine", {}).get("path")}:
         yield Cause("the program or a library was rebuilt or updated since the recording", "put back what was recorded")
     elif others:
         yield Cause("gdbrr itself is another build than the one that recorded", "record again with this one")

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdbrr.abi import OPS
 from gdbrr.config import tables
+from gdbrr.launch import host
 from gdbrr.launch.ends import errors
 from gdbrr.report import causes
 from gdbrr.report.evidence import ROWS, Evidence, where
@@ -69,7 +70,7 @@ def to_json(demo: Demo, outcome: Outcome, found: Evidence | None = None) -> str:
     elif not outcome.synchronised:
         found = found or Evidence()
         report["problem"] = problem(demo, outcome)
-        report["objects_that_differ"] = [path for path, _, _ in causes.differing_objects(demo)]
+        report["objects_that_differ"] = [path for path, _, _ in host.other_objects(demo.manifest)]
         report["causes"] = [
             {"what": cause.what, "advice": cause.advice}
             for cause in causes.likely(demo, outcome, found.rows, found.opened, found.call)
@@ -146,7 +147,7 @@ def _lines(demo: Demo, outcome: Outcome, found: Evidence) -> Iterator[str]:
         yield from _stack(f"its last call that is as recorded, at tick {found.agreed}", found.agreed_stack)
     yield from (f"  note              {note}" for note in found.notes)
     yield ""
-    for path, recorded, here in causes.differing_objects(demo):
+    for path, recorded, here in host.other_objects(demo.manifest):
         yield f"  not as recorded   {printable(path)} (build-id {recorded[:12]}, here {here[:12] or 'none'})"
     for number, cause in enumerate(causes.likely(demo, outcome, found.rows, found.opened, found.call)):
         yield f"  {'' if number else 'likely causes':<17} {number + 1}. {printable(cause.what)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import signal
 from pathlib import Path
 
@@ -95,6 +96,16 @@ def test_what_cannot_be_reached_is_said_when_it_is_known(tmp_path: Path) -> None
         assert re.search(r"desynchronised behind tick \d+ of \d+", far)
     forward = whole(program, f"rr-replay --start {demo}", "continue", "rr-when")
     assert "desynchronised" in forward, forward
+
+
+def test_a_program_that_was_built_anew_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    shutil.copy(programs.build("spine"), program)
+    demo = recorded(program, tmp_path)
+    shutil.copy(programs.build("moments"), program)
+    out = whole(program, f"rr-replay {demo}")
+    note = rf"^Note: desynchronised behind tick \d+ of \d+ \('{program}': not as recorded\)$"
+    assert re.search(note, out, re.MULTILINE), out
 
 
 def test_options_that_are_wrong_end_no_recording() -> None:
