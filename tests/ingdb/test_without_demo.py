@@ -98,6 +98,10 @@ def test_verbose_adds_the_traceback() -> None:
         ("rr-replay x.d", ["rr-replay x.demo"]),
         ("rr-back -", ["rr-back -b", "rr-back -w"]),
         ("rr-w", ["rr-when"]),
+        ("rr-start --order ra", ["rr-start --order random"]),
+        ("rr-start --set time=", [f"rr-start --set time={mode}" for mode in ("ignore", "native", "record")]),
+        ("rr-start --set tim", [f"rr-start --set time={mode}" for mode in ("ignore", "native", "record")]),
+        ("rr-start --set net=native -p g", ["rr-start --set net=native -p game"]),
     ],
 )
 def test_completion(stage: Stage, line: str, expected: list[str]) -> None:

@@ -239,7 +239,7 @@ def test_words(text: str, expected: list[str]) -> None:
         ("rr-replay a b", ("", "b")),
         ("rr-replay --trust cra", ("file", "cra")),
         ("rr-goto e", ("moment", "e")),
-        ("rr-start -p x --set ", ("", "")),
+        ("rr-start -p x --seed ", ("", "")),
         ("rr-start one tw", ("file", "one tw")),
         ("rr-start -- -x", ("file", "-x")),
         ("rr-when ", ("", "")),

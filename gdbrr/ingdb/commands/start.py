@@ -9,21 +9,28 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING
 
+from gdbrr.config import profiles, tables
 from gdbrr.ingdb.registry import arg, option, rr_command
 
 if TYPE_CHECKING:
     from gdbrr.ingdb.session import Session
 
 
-ORDERS = "parallel serial random pct"
+ORDERS = "parallel serial random pct auto"
+_MODES = " ".join(f"{each.name}={mode}" for each in tables.classes() for mode in each.modes)
+_PROFILES = " ".join(profiles.SHIPPED)
 
 
 @rr_command(
     "rr-start",
     args=(
-        option("-p", "PROFILE", "what to record: a profile's name or file; `gdbrr profiles` lists them"),
-        option("--set", "CLASS=MODE", "record, native or ignore for one class of system calls", many=True),
-        option("--order", "ORDER", "how threads run: parallel, serial, random or pct", complete=ORDERS),
+        option(
+            "-p", "PROFILE", "what to record: a profile's name or file; `gdbrr profiles` lists them", complete=_PROFILES
+        ),
+        option(
+            "--set", "CLASS=MODE", "record, native or ignore for one class of system calls", many=True, complete=_MODES
+        ),
+        option("--order", "ORDER", "how threads run: parallel, serial, random, pct or auto", complete=ORDERS),
         option("--seed", "N", "what random and pct draw from; the same one, the same order"),
         arg("ARG", str, "", "the program's arguments; without any, those of `set args`", rest=True, complete="file"),
     ),
