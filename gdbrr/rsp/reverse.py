@@ -60,7 +60,7 @@ class PointTable:
         """Whether a step from PC may be GDB getting over a breakpoint there, which it leaves out for the step.
 
         Such a step must not be answered with the end of history: GDB 13.1 keeps the step-over in progress for ever
-        then, and its next command hangs. A step that went nowhere makes it resume, and that meets the end.
+        then, and its next command hangs.
         """
         return pc in self._seen and not {(SOFTWARE, pc, 1), (HARDWARE, pc, 1)} & self.held
 

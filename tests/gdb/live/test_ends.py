@@ -106,3 +106,11 @@ def test_one_stands_at_the_end_behind_an_exit() -> None:
         screen.wait_for("tick 0 of")
         screen.type("quit\n")
         assert screen.wait() == 0
+
+
+def test_a_breakpoint_at_the_end_is_met_once() -> None:
+    """The end of a recording that was stopped at one: to go on is no other hit, but the end."""
+    on = ("continue", "stepi", "continue")
+    out = whole(programs.build("spine"), "break puts_total", "rr-start", "rr-goto end", *on, "info breakpoints")
+    assert out.count("gdbrr: nothing is recorded behind here. Try: reverse-continue\n") == len(on), out
+    assert "breakpoint already hit 1 time\n" in out, out
