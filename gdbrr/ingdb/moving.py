@@ -21,6 +21,15 @@ _TYPE_WORDS = {"unsigned", "signed", "struct", "union", "enum", "const", "volati
 _HOOK = "maintenance gdbrr-thread"
 _STEPS = [way + step for way in ("", "reverse-") for step in ("stepi", "nexti", "step", "next", "finish")] + ["until"]
 _locals = Locals()
+_stopped: list[Any] = []
+"""The thread of GDB's last stop."""
+
+
+def _stops(event: Any) -> None:
+    _stopped[:] = [gdb.selected_thread()]
+
+
+gdb.events.stop.connect(_stops)
 
 
 def proceed() -> str:
@@ -31,9 +40,18 @@ def resume() -> str:
     """GDB's own reverse-continue, for a move. `catch signal` would take its stop, which is without a signal, for one of
     signal 0; and a watchpoint that GDB steps for makes steps of it."""
     with _off(*_CATCHPOINTS, *WATCHPOINTS):
+        _select_stopped()
         signal = _until_stop(_backwards())
     _locals.tell()
     return signal
+
+
+def _select_stopped() -> None:
+    """INVARIANT(nobody-steps-first): where another thread is selected, the one that stopped at a breakpoint is stepped
+    from there alone, and GDB (13.1) aborts when it gets the stop of this move for that (finish_step_over)."""
+    for thread in _stopped:
+        if thread is not None and thread.is_valid():
+            thread.switch()
 
 
 def _backwards() -> str:

@@ -196,9 +196,12 @@ class Navigator(Forward):
         # A breakpoint or watchpoint of the user's at the same place may have a condition: GDB would go on by itself.
         return self.here(SIGNAL_NONE)
 
-    def reverse_step(self, thread: int, progress: Progress | None = None) -> Stop:
-        """One instruction or operation back in THREAD, or in the thread of the last stop (0)."""
+    def reverse_step(self, alone: int, progress: Progress | None = None) -> Stop:
+        """One instruction or operation back in the thread that is resumed ALONE, as first that is which stopped at a
+        breakpoint where another is selected; or (0) in the selected one, or in that of the last stop."""
         target, self.armed = self.armed, None
+        thread = alone or self.selected
+        self._still_selected = self.selected if thread != self.selected else 0
         self.undo(progress)
         if target is not None and target.here and not target.named:
             return self.here(SIGNAL_TRAP)

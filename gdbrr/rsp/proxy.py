@@ -326,8 +326,7 @@ class Proxy:
         return self._move(lambda meter: self.navigator.reverse_continue(meter, self._continue.alone))
 
     def _reverse_step(self, request: rq.ReverseStep) -> bytes:
-        thread = self._continue.alone or self.navigator.selected
-        return self._move(lambda meter: self.navigator.reverse_step(thread, meter))
+        return self._move(lambda meter: self.navigator.reverse_step(self._continue.alone, meter))
 
     def _move(self, move: Callable[[Meter], Stop]) -> bytes:
         """What fails leaves everything where it was, with a word on GDB's terminal; a command asks for it."""
@@ -347,7 +346,8 @@ class Proxy:
         return self._stopped(self.navigator.here(SIGNAL_NONE))
 
     def _stopped(self, where: Stop) -> bytes:
-        self._general, self.navigator.selected = 0 if where.ended else where.tid, 0
+        self._general = 0 if where.ended else where.tid
+        self.navigator.stops()
         return stop.render(where, self._thread(where.tid), self._features)
 
     def _stop_reason(self, request: rq.StopReason) -> bytes:

@@ -36,6 +36,8 @@ class Landing:
         """The thread of the last stop, in GDB's ids."""
         self.selected = 0
         """The thread that the user has selected instead, until the next stop; 0 if nobody said so."""
+        self._still_selected = 0
+        """The same, behind the next stop: on GDB's way to a step of that thread."""
         self.virtual_pid = 0
         self.approximate = False
         self._told = told
@@ -68,6 +70,10 @@ class Landing:
     @current.setter
     def current(self, debuggee: Debuggee | None) -> None:
         self._current, self._due = debuggee, None
+
+    def stops(self) -> None:
+        """GDB is told of a stop, and selects its thread."""
+        self.selected, self._still_selected = self._still_selected, 0
 
     def tell_signals(self) -> None:
         """GDB has changed its mind about which signals it wants to see; who is attached to later is told then."""

@@ -124,6 +124,25 @@ def test_the_thread_that_a_front_end_names_steps_back(way: str, machine: Machine
     assert steps == {True, False}
 
 
+@pytest.mark.parametrize(
+    ("move", "then"),
+    [
+        *((step, r"^\[Current thread is 1 ") for step in ("reverse-stepi", "reverse-step")),
+        *(("reverse-continue", r"^tick 0 of"), ("rr-goto 30", r"^tick 30 of")),
+        *(("rr-back", r"^tick \d+ of"), ("rr-back -b main", r"^tick \d.* thread 1 .*scenes.c:\d+$")),
+    ],
+)
+def test_from_a_breakpoint_of_another_thread(move: str, then: str, tmp_path: Path) -> None:
+    """INVARIANT(nobody-steps-first): GDB steps that thread from there first, and took what came of it for a signal, or
+    aborted."""
+    program, demo = programs.build("scenes", ["-O0"]), tmp_path / "x.demo"
+    gdbrr("record", "--set", "epoch_ticks=16", "-o", demo, "--", program, "threads").expect(0)
+    there = ("rr-goto start", "break here", "continue", "thread 1", move, "echo THEN\\n", "thread", "rr-when")
+    out = whole(program, f"rr-replay {demo}", *there)
+    assert re.search(r'^Thread ([2-9]|\d\d) "scenes" hit Breakpoint 1, here', out, re.MULTILINE), out
+    assert "received signal" not in out and re.search(then, out.partition("\nTHEN\n")[2], re.MULTILINE), out
+
+
 def test_a_hook_of_the_users_own_stays(tmp_path: Path) -> None:
     script = tmp_path / "own.gdb"
     script.write_text("define hook-reverse-stepi\necho own\nend\n")
