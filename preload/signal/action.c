@@ -14,6 +14,8 @@
 #define KNOWN_FLAGS 0xdc000007ULL // what the kernel keeps of sa_flags, with SA_RESTORER
 #define PASSED_ON (SA_NOCLDSTOP | SA_NOCLDWAIT)
 #define UNBLOCKABLE (GR_BIT(SIGKILL) | GR_BIT(SIGSTOP))
+#define ASKING (GR_BIT(SIGHUP) | GR_BIT(SIGINT) | GR_BIT(SIGQUIT) | GR_BIT(SIGTERM) | GR_BIT(SIGUSR1) | GR_BIT(SIGUSR2))
+#define STOPPING (GR_BIT(SIGTSTP) | GR_BIT(SIGTTIN) | GR_BIT(SIGTTOU))
 
 static struct gr_sigact table[GR_SIGNALS];
 static uint32_t locked;
@@ -62,10 +64,22 @@ static void put(int sig, const struct gr_sigact *act)
 		gr_sigact_handled &= ~GR_BIT(sig);
 }
 
+// INVARIANT(meant-for-the-recorded): copies of the program have its name, and who signals all that have it means the one that is
+// being recorded. What a replay gets is in its demo. A debugger is told all the same.
+static void deafen(void)
+{
+	const struct gr_sigact ignored = {.handler = 1};
+	for (int sig = 1; sig < GR_SIGNALS; sig++)
+		if ((ASKING | STOPPING) & GR_BIT(sig))
+			GR_RAW(SYS_rt_sigaction, sig, &ignored, 0, 8);
+}
+
 void gr_sigact_init(void)
 {
 	for (int sig = 1; sig < GR_SIGNALS; sig++)
 		GR_RAW(SYS_rt_sigaction, sig, 0, &table[sig], 8);
+	if (gr_ctl->mode == GR_MODE_REPLAY)
+		deafen();
 }
 
 void gr_sigact_give_back(bool alone)

@@ -136,6 +136,20 @@ def test_a_checkpoint_that_was_killed_is_made_again(timeline: DemoTimeline, coun
         timeline.seek(Moment(1))
 
 
+@pytest.mark.parametrize("name", ["SIGHUP", "SIGINT", "SIGQUIT", "SIGTERM", "SIGUSR1", "SIGTSTP"])
+def test_a_signal_to_all_of_the_programs_name_is_none_to_its_copies(timeline: DemoTimeline, name: str) -> None:
+    """INVARIANT(meant-for-the-recorded)"""
+    timeline.seek(timeline.end).drop()
+    copies = [kept.pid for kept in timeline._checkpoints._kept]
+    leaf = timeline.seek(Moment(timeline.end.tick // 2))
+    for pid in (leaf.pid, *copies):
+        os.kill(pid, signal.Signals[name])
+    leaf.drop()
+    timeline.seek(Moment(timeline.end.tick // 2)).drop()
+    assert [kept.pid for kept in timeline._checkpoints._kept] == copies
+    assert all(Path(f"/proc/{pid}/fd").exists() for pid in copies)
+
+
 def test_a_place_that_was_visited_is_near(
     moments_program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, counter: Point
 ) -> None:
