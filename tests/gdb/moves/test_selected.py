@@ -118,7 +118,8 @@ def test_the_thread_that_a_front_end_names_steps_back(way: str, machine: Machine
             if not back:
                 machine.ask("-gdb-set exec-direction reverse")
             stopped = machine.ask(f"{command} --thread {number} {back}", "*stopped").splitlines()[-1]
-            assert "signal-received" not in stopped and f'thread-id="{number}"' in stopped, stopped
+            # A step into an inlined function is none of the process: GDB tells the stop before, which had no signal.
+            assert 'signal-name="SIG' not in stopped and f'thread-id="{number}"' in stopped, stopped
             machine.ask("-gdb-set exec-direction forward")
             steps.add(current is not None and number == current[1])
     assert steps == {True, False}
