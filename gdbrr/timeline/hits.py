@@ -204,10 +204,7 @@ class Pass:
         self.worker.begin(FOREVER if inside.tick >= self._order.ticks else inside.tick + 1, armed)
 
     def done(self) -> bool:
-        self._look_for_end()
-        if self._every:
-            self.worker.slot.take_hits(self._log)
-        if not self.worker.done():
+        if not self.ended():
             return False
         self.worker.check()
         if not self._looked:
@@ -222,10 +219,11 @@ class Pass:
 
     def ended(self) -> bool:
         """Whether it needs no processor any more; what it has logged is taken, so that it need not wait for that."""
-        self._look_for_end()
+        stands = self.worker.done()  # asked first: who still runs may pass its new end behind the look at that
+        again = self._look_for_end()
         if self._every:
             self.worker.slot.take_hits(self._log)
-        return self.worker.done()
+        return stands and not again
 
     def nap(self, progress: Progress | None, what: str, fraction: float) -> None:
         """Let it run for a moment."""
@@ -253,12 +251,14 @@ class Pass:
         self._stop, self._inside, self._second, self._cut = tick, None, True, True
         self.worker.slot.raw.stop_tick = tick
 
-    def _look_for_end(self) -> None:
+    def _look_for_end(self) -> bool:
         """INVARIANT(cut-in-time): who was past its new end when that was told runs once more, up to there."""
-        if self._cut and self.worker.slot.tick > self._stop:
+        past = self._cut and self.worker.slot.tick > self._stop
+        if past:
             self.worker.drop()
             self.worker = self._source.wake(self._order.final_thread)
             self._begin_first()
+        return past
 
     def hits(self) -> list[Found]:
         """What was hit before the end of the pass, in order of time."""

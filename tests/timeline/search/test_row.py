@@ -13,6 +13,7 @@ from gdbrr.timeline.hits import Pass
 from gdbrr.timeline.model import Hit, Point, PointKind
 from gdbrr.timeline.step.row import Row
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
+from gdbrr.timeline.worker import Worker
 
 from ..conftest import BOTH_WAYS, Program, children, recorded
 
@@ -179,6 +180,36 @@ def test_one_that_was_past_its_new_end_runs_again(
         end_at(self, tick)
 
     monkeypatch.setattr(Pass, "end_at", too_late)
+    for found, wanted in zip(asked(demo, value, BESIDE), expected, strict=True):
+        assert found == wanted and halves
+        halves.clear()
+
+
+@pytest.mark.limit(60)
+def test_one_that_passes_its_new_end_between_two_looks_runs_again(
+    demo: Path, value: Point, expected: list[list[Hit]], halves: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """INVARIANT(cut-in-time). It had looked at its old end just before the new one was told, and goes on to that."""
+    end_at, done = Pass.end_at, Worker.done
+    unheard: dict[Worker, Pass] = {}
+
+    def not_heard(self: Pass, tick: int) -> None:
+        raw = self.worker.slot.raw
+        old = raw.stop_tick
+        end_at(self, tick)
+        raw.stop_tick = old
+        unheard[self.worker] = self
+
+    def at_last(self: Worker) -> bool:
+        one = unheard.pop(self, None)
+        while one and not done(self):
+            self.slot.nap(0.001)
+            if one._every:
+                self.slot.take_hits(one._log)
+        return done(self)
+
+    monkeypatch.setattr(Pass, "end_at", not_heard)
+    monkeypatch.setattr(Worker, "done", at_last)
     for found, wanted in zip(asked(demo, value, BESIDE), expected, strict=True):
         assert found == wanted and halves
         halves.clear()
