@@ -14,7 +14,9 @@ from harness.run import gdbrr, run
 from harness.screen import Screen
 from harness.terminal import Terminal
 
-pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+LIMIT = 300
+"""Searches that take seconds where nothing else runs."""
+pytestmark = [pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints"), pytest.mark.limit(LIMIT + 60)]
 
 CLEAR = b"\r\x1b[K"
 FIRST = b"1 (was 0)  tick "
@@ -41,7 +43,7 @@ def typed(program: Path, demo: Path) -> Iterator[Terminal]:
         *("set style enabled off", f"source {ROOT / 'gdbinit.py'}", f"file {program}", f"rr-replay {demo}"),
     ):
         words += ["-ex", command]
-    with Terminal(*words, size=(40, 120), limit=300) as terminal:
+    with Terminal(*words, size=(40, 120), limit=LIMIT) as terminal:
         terminal.wait_for("(100%)")
         yield terminal
         terminal.type("quit\n")
@@ -87,7 +89,7 @@ def test_ctrl_c_ends_a_quiet_move(typed: Terminal) -> None:
 def test_where_nobody_looks_nothing_is_told(program: Path, demo: Path) -> None:
     words = [f"source {ROOT / 'gdbinit.py'}", f"rr-replay {demo}", "echo HERE\\n", "rr-back -b never if number == 1"]
     options = [each for word in (*words, "rr-history steps[0]") for each in ("-ex", word)]
-    out = run("sh", "-c", 'exec "$@" 2>&1', "sh", "gdb", "-nx", "-batch", program, *options, limit=300).out
+    out = run("sh", "-c", 'exec "$@" 2>&1', "sh", "gdb", "-nx", "-batch", program, *options, limit=LIMIT).out
     assert "1 (was 0)  tick " in out and "never if number == 1 is not executed before here" in out, out
     assert "gdbrr: " not in out.partition("HERE")[2] and "\x1b" not in out, out
 
@@ -98,7 +100,7 @@ def test_a_front_end_is_told(program: Path, demo: Path) -> None:
     script = "".join(f'{number}-interpreter-exec console "{line}"\n' for number, line in enumerate(said, 1))
     out = subprocess.run(
         ["gdb", "-nx", "-q", "-i=mi3", "-iex", "set debuginfod enabled off", program],
-        input=f"{script}9-gdb-exit\n", capture_output=True, text=True, timeout=300, check=False,
+        input=f"{script}9-gdb-exit\n", capture_output=True, text=True, timeout=LIMIT, check=False,
     ).stdout  # fmt: skip
     quiet = out.partition("(100%)")[2].splitlines()
     assert any(re.fullmatch(r'~"gdbrr: searching \d+%\\n"', line) for line in quiet), out
@@ -110,7 +112,7 @@ def test_a_front_end_is_told(program: Path, demo: Path) -> None:
 def test_the_text_interface_shows_it_and_is_left_as_it_was(program: Path, demo: Path) -> None:
     setting = ("set debuginfod enabled off", "set confirm off", "set pagination off", f"source {ROOT / 'gdbinit.py'}")
     words = [word for line in (*setting, f"rr-replay {demo}", "layout src") for word in ("-ex", line)]
-    with Screen(["gdb", "-nx", "-q", *words, program], (40, 120), limit=300) as screen:
+    with Screen(["gdb", "-nx", "-q", *words, program], (40, 120), limit=LIMIT) as screen:
         before = screen.wait_for(lambda shown: shown.rstrip().endswith("(gdb)")).splitlines()
         screen.type("rr-history steps[0]")
         # Behind what was typed, and nowhere else.
