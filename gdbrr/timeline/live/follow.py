@@ -60,8 +60,11 @@ class Following:
                 image_fd = stack.enter_context(scratch.file())
                 while not (self._closing or self._failed):
                     with self._lock:
-                        if not self._stands and self._page.c.started:
-                            self._look(stack, image_fd)
+                        try:
+                            if not self._stands and self._page.c.started:
+                                self._look(stack, image_fd)
+                        except Exception as error:  # INVARIANT(told-then-ended): nobody asks what is taken down
+                            self._failed = error
                         self._looks += 1
                         self._lock.notify_all()
                         self._lock.wait_for(self._is_due, _LOOK)

@@ -6,6 +6,7 @@ import os
 import random
 import select
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -249,6 +250,37 @@ def test_what_cannot_be_followed_is_replayed_from_its_beginning(
             assert len(starts) == number + 1
             monkeypatch.setattr(Growth, "grow", grow_not)
             monkeypatch.setattr(Growth, "finish", grow_not)
+    finally:
+        stopping.process.close()
+    assert not children()
+
+
+def test_who_asks_while_it_is_taken_down_is_told_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """INVARIANT(told-then-ended)"""
+    ending, asked = threading.Event(), threading.Event()
+    close = FollowingCheckpoints.close
+
+    def grow_not(self: Growth) -> None:
+        raise grow.Unfollowable("something came that nobody had thought of")
+
+    def slowly(self: FollowingCheckpoints) -> None:
+        ending.set()
+        asked.wait(60)
+        close(self)
+
+    monkeypatch.setattr(FollowingCheckpoints, "close", slowly)
+    stopping = Stopping(tmp_path)
+    try:
+        next(iter(stopping)).close()
+        following = stopping.process._following
+        assert following and not following.failed
+        monkeypatch.setattr(Growth, "grow", grow_not)
+        assert ending.wait(60)
+        try:
+            with pytest.raises(grow.Unfollowable, match="nobody had thought of"):
+                following.timeline().close()
+        finally:
+            asked.set()
     finally:
         stopping.process.close()
     assert not children()
