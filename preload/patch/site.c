@@ -90,7 +90,8 @@ static void set_state(struct gr_site *site, enum gr_site_state state)
 }
 
 // INVARIANT(tail-from-the-first-trap): what follows a forward site is executed in its stub from the first trap on, so when
-// the jump is written over it, no thread is in it or comes to it.
+// the jump is written over it, no thread is in it or comes to it. Recording under a debugger nothing is moved: nobody would
+// come to a breakpoint there.
 static void meet(struct gr_thread *self, struct gr_site *site)
 {
 	struct gr_plan plan;
@@ -99,11 +100,13 @@ static void meet(struct gr_thread *self, struct gr_site *site)
 		set_state(site, GR_SITE_TRAPS);
 	else if (plan.backward)
 		set_state(site, GR_SITE_READY); // nothing behind it moves, and its stub may never be needed
+	else if (gr_mode == GR_MODE_RECORD && gr_slot->flags & GR_SLOT_DEBUGGED)
+		set_state(site, GR_SITE_TRAPS);
 	else
 		set_state(site, gr_stub_make(site, &plan) ? GR_SITE_READY : GR_SITE_TRAPS);
 }
 
-// Under a debugger nothing is moved: a breakpoint behind a call would be written into the jump.
+// Nor under one that came later: a breakpoint behind a call would be written into the jump.
 static bool is_traced(void)
 {
 	char text[2048];
