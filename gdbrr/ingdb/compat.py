@@ -242,18 +242,20 @@ class Place:
     code: str
 
 
-def place() -> Place:
-    thread = gdb.selected_thread()
-    if thread is None:
-        return Place(0, "", "")
-    return Place(thread.num, thread.name or "", _code())
+def place(tid: int = 0) -> Place:
+    """That of the thread with this id in the recording, where it is there, or of the selected one."""
+    with selection():
+        for thread in gdb.selected_inferior().threads():
+            if thread.ptid[1] == tid:
+                thread.switch()
+        selected = gdb.selected_thread()
+        return Place(selected.num, selected.name or "", _code()) if selected else Place(0, "", "")
 
 
 def _code() -> str:
     try:
         frame = gdb.newest_frame()
-        sal = frame.find_sal()
-        if sal.symtab is not None:
+        if (sal := frame.find_sal()).symtab is not None:
             return f"{os.path.basename(sal.symtab.filename)}:{sal.line}"
         library = gdb.solib_name(frame.pc())
         name = frame.name() or f"{frame.pc():#x}"
@@ -279,8 +281,7 @@ def selection() -> Iterator[None]:
 
 def selected() -> int:
     """The id in the recording of the selected thread, 0 if none is."""
-    thread = gdb.selected_thread()
-    return int(thread.ptid[1]) if thread is not None else 0
+    return int(thread.ptid[1]) if (thread := gdb.selected_thread()) else 0
 
 
 def pc() -> int:

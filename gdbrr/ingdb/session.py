@@ -333,8 +333,9 @@ class Session:
 
     def say_when(self) -> None:
         status = self.now()
-        here = compat.place()
-        compat.write(text.when(status, here.thread, here.name, here.code))
+        selected = compat.place()
+        its = selected if status["live"] else compat.place(int(status["thread"]))
+        compat.write(text.when(status, its.thread, its.name, its.code, selected.thread))
 
     def say_epochs(self) -> None:
         status = self.now()

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 
-def when(status: Mapping[str, Any], thread: int, name: str, code: str) -> str:
-    """`tick 120 of 512 (23%), epoch 3 of 9, thread 2 "worker", account.c:41`."""
+def when(status: Mapping[str, Any], thread: int, name: str, code: str, selected: int = 0) -> str:
+    """`tick 120 of 512 (23%), epoch 3 of 9, thread 2 "worker", account.c:41`: the thread is the one whose moment it is,
+    and where another is SELECTED that is said."""
     moment, ticks = str(status["moment"]), int(status["ticks"])
     if status.get("live"):
         parts = [f"recording: {ticks} ticks so far"]
@@ -26,6 +27,8 @@ def when(status: Mapping[str, Any], thread: int, name: str, code: str) -> str:
         parts.append(f'thread {thread} "{name}"' if name else f"thread {thread}")
     if code:
         parts.append(code)
+    if selected not in (0, thread):
+        parts.append(f"while thread {selected} is selected")
     if status.get("approximate"):
         parts.append("approximate")
     if status.get("note"):

@@ -207,6 +207,12 @@ def test_when(change: dict[str, Any], place: tuple[int, str, str], line: str) ->
     assert text.when({**STATUS, **change}, *place) == line
 
 
+def test_when_another_thread_is_selected() -> None:
+    line = 'tick 120 of 512 (23%), epoch 3 of 9, thread 2 "worker", a.c:41'
+    assert text.when(STATUS, 2, "worker", "a.c:41", 2) == line
+    assert text.when(STATUS, 2, "worker", "a.c:41", 1) == f"{line}, while thread 1 is selected"
+
+
 def test_epochs_show_times_where_they_are_known() -> None:
     rows = [{"index": 0, "start": 0, "end": 8, "bytes": 1500, "time": 0.25, "checkpoint": False}]
     assert text.epochs(rows, None).splitlines() == [

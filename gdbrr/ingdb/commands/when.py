@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 def rr_when(session: Session, args: Namespace) -> None:
     """Show where in time you are: tick, epoch, thread and line.
 
-    A tick is the index of an operation in the order of all threads; `rr-goto TICK` comes back to it.
+    A tick is the index of an operation in the order of all threads; `rr-goto TICK` comes back to it. The thread
+    and its line are those whose moment it is: that it is not the selected one is said.
     "approximate" means that a thread could not be brought to the exact instruction it had reached.
     """
     session.say_when()

@@ -144,6 +144,19 @@ def test_from_a_breakpoint_of_another_thread(move: str, then: str, tmp_path: Pat
     assert "received signal" not in out and re.search(then, out.partition("\nTHEN\n")[2], re.MULTILINE), out
 
 
+def test_the_moment_is_that_of_the_thread_that_stopped(tmp_path: Path) -> None:
+    """Whichever is selected: the moment, the thread and the line belong together."""
+    program, demo = programs.build("scenes", ["-O0"]), tmp_path / "x.demo"
+    gdbrr("record", "--set", "epoch_ticks=16", "-o", demo, "--", program, "threads").expect(0)
+    out = whole(program, f"rr-replay {demo}", "rr-goto 50%", "thread apply all rr-when", "thread")
+    told = re.split(r"^Thread \d+ \(", out, flags=re.MULTILINE)[1:]
+    lines = [line for each in told for line in re.findall(r"^tick .*$", each, re.MULTILINE)]
+    plain = [line for line in lines if "is selected" not in line]
+    assert len(plain) == 1 and len(lines) > 1, out
+    others = {re.sub(r", while thread \d+ is selected", "", line) for line in lines}
+    assert others == {plain[0]}, out
+
+
 def test_a_hook_of_the_users_own_stays(tmp_path: Path) -> None:
     script = tmp_path / "own.gdb"
     script.write_text("define hook-reverse-stepi\necho own\nend\n")
