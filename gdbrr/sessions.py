@@ -209,11 +209,13 @@ class RecordedProcess:
         return views(self.pid, self._page.c.threads if self._page.c.started else 0)
 
     def timeline_at_stop(self, tid: int, regs: dict[str, int], progress: Progress | None = None) -> Timeline:
-        view = next((view for view in self.thread_views() if view.tid == tid), None)
-        if view is None:
+        views = {view.tid: view for view in self.thread_views()}
+        if not views:
             raise GdbrrError("nothing is recorded yet", hint="let the program run to a breakpoint first")
-        # In the middle of an operation there is no moment: the timeline ends at the last one that is recorded.
-        stop = None if view.in_engine else (view.index, regs)
+        # In the middle of an operation there is no moment: the timeline ends at the last one that is recorded. Nor is
+        # there one where a thread has not said yet who it is.
+        view = views.get(tid)
+        stop = None if view is None or view.in_engine else (view.index, regs)
         self.approximate = False
         try:
             timeline = self._timeline(stop, progress, self.pid)

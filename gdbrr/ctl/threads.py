@@ -36,7 +36,8 @@ class Thread:
 
     @property
     def in_engine(self) -> bool:
-        return self.state in (lib.GR_T_ENGINE, lib.GR_T_PARKED, lib.GR_T_TRAPPED)
+        born = self.state == lib.GR_T_BORN and self.ret_pc != 0  # by the program: it has begun nothing yet
+        return born or self.state in (lib.GR_T_ENGINE, lib.GR_T_PARKED, lib.GR_T_TRAPPED)
 
 
 _SIZES = {"uint64_t": 8, "uint32_t": 4, "uint8_t *": 8}

@@ -10,15 +10,14 @@ import dataclasses
 import os
 import signal
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import DOORS, behind_call, beyond_door, in_data
+from gdbrr.rsp.ids import DOORS, SYSCALL, behind_call, beyond_door, in_data
 from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RIP, RSP
-from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Held
+from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Fence, Held
 from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_NONE, SIGNAL_STOP, SIGNAL_TRAP, Stop, from_kernel
 from gdbrr.rsp.upstream import NO_CONDITIONS, Told, Upstream
 from gdbrr.timeline.library import Library, behind_stub
@@ -29,7 +28,6 @@ Event = Call | Sent
 Wait = Callable[[Upstream], Stop]
 """Waits for the stop of a resumed gdbserver and passes Ctrl-C on to it meanwhile."""
 
-SYSCALL = b"\x0f\x05"
 _JUMP = b"\xe9"
 _LONGEST_CALL = 8
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
@@ -37,16 +35,6 @@ _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
 the end of the launcher's helper orphans the process group."""
 _END = (("replaylog", "end"),)
-
-
-@dataclass(frozen=True)
-class Fence:
-    """An end of time in the middle of a segment: the live stop a timeline was built at. The engine knows only ends
-    between operations, so the pc is a breakpoint, and `is_end` tells its last pass from earlier ones."""
-
-    pc: int
-    tick: int
-    is_end: Callable[[int], bool]
 
 
 class Debuggee(Attached):
@@ -80,7 +68,10 @@ class Debuggee(Attached):
         self._conditions = conditions
         assert self.live is not None
         plain = ("vCont;" + ";".join(words)).encode()
-        faults = {tid: (number, self._pc(tid)) for tid, number in signals if tid in self.views()}
+        self.points = {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
+        if "c" in words:
+            self.passing = {tid: each for tid, each in self.passing.items() if tid == step}
+        faults = {tid: (number, self._real_pc(Stop(tid=tid))) for tid, number in signals if tid in self.views()}
         stop = self._go_on(step, signals, held, None, plain)
         again = None if stop.ended else faults.get(stop.tid)
         if again and again == (stop.signal, self._real_pc(stop)) and not self.catches(stop.signal):
@@ -147,9 +138,15 @@ class Debuggee(Attached):
             stop = self._run_to(step, landing, everybody, held, fence)
             if not returned or not self._landed(step, stop):
                 return self._out_of_engine(step, stop, held, fence) if landing and self.leaf else stop
-        before = self._pc(step)
+        regs, alone = self.registers(step), b"c" not in plain.split(b";")
+        before = regs["rip"]
         if self.leaf is not None and self._in_engine(before):
             return self._out_of_engine(step, Stop(SIGNAL_TRAP, step), held, fence)
+        self.passing.pop(step, None)
+        if self.live is not None and self._in_engine(before) and not alone and (called := self.called(step)):
+            self.passing[step] = called, regs  # it had come to a breakpoint there
+            return self._run_to(step, called.ret_pc, everybody, held, fence)
+        elsewhere = self.live is not None and self._real_pc(Stop(tid=step)) != before
         first_bytes = self.upstream.memory(before, 1)
         stop = self._stepped(plain, held, fence)
         if stop.ended or self._reached_end(stop):
@@ -157,9 +154,15 @@ class Debuggee(Attached):
         if (length := self._at_door(stop)) is not None:
             landing = self._real_pc(stop) + length if stop.tid == step else None
             return self._run_to(step, landing, self._passing(stop), held, fence)
-        if self.leaf is not None and self._entered_engine(stop, step):
+        if stop.tid != step or stop.signal != SIGNAL_TRAP or not self._in_engine(self._real_pc(stop)):
+            return stop
+        if self.leaf is not None:
             return self._run_to(step, self._way_back(step, before, first_bytes), b"vCont;c", held, fence)
-        return stop
+        called = self.called(step)
+        if called is None or elsewhere or self._real_pc(stop) in self.points:
+            return stop
+        self.passing[step] = called, self.upstream.registers(step) if alone else regs
+        return stop if alone else self._run_to(step, called.ret_pc, b"vCont;c", held, fence)
 
     def _stepped(self, words: bytes, held: set[Held], fence: Fence | None) -> Stop:
         """One step by WORDS, that of the program: for the engine's timer its handler runs to its end, in that thread
@@ -305,9 +308,9 @@ class Debuggee(Attached):
     def _operation_end(self, tid: int) -> tuple[int | None, bool]:
         """(where thread TID is when the operation it stands at is over, True); (None, False): it is at none.
         (None, True): the operation never returns."""
-        view = self.views().get(tid)
+        view = self.view(tid)
         if view is not None and view.in_engine and not view.trapped:
-            return view.ret_pc or None, True
+            return view.ret_pc or None, bool(view.ret_pc or self.views()[tid].in_engine)
         pc = self._pc(tid)
         if self.upstream.memory(pc, 2) != SYSCALL:
             return None, False
@@ -318,12 +321,6 @@ class Debuggee(Attached):
         if stop.ended or stop.signal not in DOORS:
             return None
         return beyond_door(stop.signal, pc := self._real_pc(stop), self.library, lambda n: self.upstream.memory(pc, n))
-
-    def _entered_engine(self, stop: Stop, tid: int) -> bool:
-        """Whether a step of the program's code went into the engine."""
-        if stop.tid != tid or stop.signal != SIGNAL_TRAP:
-            return False
-        return self._in_engine(self._real_pc(stop))
 
     def _way_back(self, tid: int, before: int, first_bytes: bytes) -> int:
         """Where the program goes on, for a thread at the first instruction of the engine."""

@@ -14,6 +14,7 @@ from gdbrr.rsp.stop import SIGNAL_SEGV, SIGNAL_SYS
 from gdbrr.timeline.library import Library
 from gdbrr.timeline.model import ThreadView
 
+SYSCALL = b"\x0f\x05"
 DOORS = (SIGNAL_SYS, SIGNAL_SEGV)
 """How a thread comes to the engine: by a system call; by a lock inside the C library; by reading the counter, where the
 class tsc is recorded."""

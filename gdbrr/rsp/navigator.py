@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
-from gdbrr.rsp.process import history, turns, unwind
+from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.forward import Forward
 from gdbrr.rsp.process.landing import Say
@@ -21,6 +21,7 @@ from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
+from gdbrr.rsp.unwind.frames import led_here
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Timeline
 
@@ -227,7 +228,7 @@ class Navigator(Forward):
             return None
         tid = debuggee.real(self.thread)
         regs = debuggee.registers(tid)
-        if regs["rip"] != now.pc or not unwind.led_here(debuggee.upstream.memory, before.pc, regs["rsp"]):
+        if regs["rip"] != now.pc or not led_here(debuggee.upstream.memory, before.pc, regs["rsp"]):
             return None
         known = ((RIP, before.pc), (RSP, regs["rsp"] + 8))
         shown = debuggee.expedited(tid) | {number: word.to_bytes(8, "little").hex().encode() for number, word in known}
@@ -280,7 +281,7 @@ class Navigator(Forward):
             # Breakpoints are bytes in its memory, and no part of what it did.
             self.live.upstream.sync_points(set())
             tid = self.live.real(self.thread)
-            self.timeline = self.live.live.timeline_at_stop(tid, self.live.registers(tid), progress)
+            self.timeline = self.live.live.timeline_at_stop(tid, self.live.upstream.registers(tid), progress)
         return self.timeline
 
     def _return_live(self) -> Stop:
@@ -310,7 +311,7 @@ class Navigator(Forward):
             raise GdbrrError(
                 "writing to the process that is being recorded would make the recording false", hint="try: rr-live -e"
             )
-        view = self.require().views().get(tid) if tid is not None else None
+        view = self.require().view(tid) if tid is not None else None
         if view is not None and view.in_engine:
             raise GdbrrError("this thread is in the middle of an operation", hint="step to its end first")
 

@@ -17,6 +17,8 @@ _GENERAL = (
     *("r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rip"),
 )
 KNOWN = frozenset((*_GENERAL, "eflags", "fs_base", "gs_base"))
+UNKNOWN = -1
+"""In place of a register's value: nobody has kept it, and GDB says so."""
 
 _REG = re.compile(r"<reg\s[^>]*>")
 _ATTRIBUTE = re.compile(r'(\w+)="([^"]*)"')
@@ -97,6 +99,8 @@ class Layout:
         value = shown.get(register.name)
         if value is None or register.name not in KNOWN:
             return None
+        if value == UNKNOWN:
+            return b"x" * (register.size * 2)
         return (value & ((1 << register.size * 8) - 1)).to_bytes(register.size, "little").hex().encode()
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +30,16 @@ _LONGEST_CONDITION = lib.GR_CONDITION_ROOM // HARDWARE_SLOTS
 
 Held = tuple[int, int, int]
 """(type, address, kind) as in a Z packet: kind is the length of a watched region."""
+
+
+@dataclass(frozen=True)
+class Fence:
+    """An end of time in the middle of a segment: the live stop a timeline was built at. The engine knows only ends
+    between operations, so the pc is a breakpoint, and `is_end` tells its last pass from earlier ones."""
+
+    pc: int
+    tick: int
+    is_end: Callable[[int], bool]
 
 
 class PointTable:

@@ -13,6 +13,8 @@
 	.type gr_door_trapped, @function
 gr_door_trapped:
 	.cfi_startproc
+	.cfi_def_cfa_offset 0
+	.cfi_register %rip, %rcx
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
 	FRAME %rcx, $0
@@ -29,15 +31,22 @@ gr_door_trapped:
 	.type gr_door_stub, @function
 	.balign 64
 	.cfi_startproc
+	.cfi_def_cfa_offset 0
+	.cfi_escape 0x10, 16, 2, 0x7b, 0x78                    // rip: in front of the tail, in r11
 2:	lea -GR_STUB_NATIVE(%r11), %r11
+	.cfi_escape 0x10, 16, 2, 0x7b, GR_STUB_NATIVE - 8      // behind where it goes
 	jmp *%r11
 gr_door_stub:
+	.cfi_escape 0x10, 16, 2, 0x72, 0x78                    // rip: in front of the tail, in rcx
 	mov %rcx, %r11
+	.cfi_escape 0x10, 16, 2, 0x7b, 0x78                    // in r11
 	mov gr_self@gottpoff(%rip), %rcx
 	mov %fs:(%rcx), %rcx
 	jrcxz 2b
 	xchg %rcx, %r11
+	.cfi_escape 0x10, 16, 2, 0x72, 0x78
 	FRAME_TOP %rcx
+	.cfi_escape 0x10, 16, 9, 0x7b, (GR_OFF_STACK & 0x7f) | 0x80, GR_OFF_STACK >> 7, 0x06, 0x38, 0x1c, 0x06, 0x38, 0x1c // on top of the stack
 	cmp $GR_SYS_NUMBERS, %rax
 	jae 5f
 	lea gr_quick(%rip), %rcx
@@ -53,16 +62,18 @@ gr_door_stub:
 	push %r9
 	push %r10
 	push %r11
-	subq $GR_LEVEL, GR_OFF_STACK(%r11)
-	cld
-	mov %r11, %r8
 	.cfi_remember_state
 	.cfi_escape 0x0f, 4, 0x77, 0xc0, 0, 0x06               // CFA: the program's rsp, at 64
 	.cfi_escape 0x10, 16, 6, 0x77, 0xc8, 0, 0x06, 0x38, 0x1c // rip: in front of the tail, which is at 72
+	subq $GR_LEVEL, GR_OFF_STACK(%r11)
+	cld
+	mov %r11, %r8
 	call gr_query_quick
-	.cfi_restore_state
 	pop %r11
+	.cfi_escape 0x0f, 3, 0x77, 0x38, 0x06                  // at 56
+	.cfi_escape 0x10, 16, 6, 0x77, 0xc0, 0, 0x06, 0x38, 0x1c // at 64
 	addq $GR_LEVEL, GR_OFF_STACK(%r11)
+	.cfi_restore_state
 	test %edx, %edx
 	pop %r10
 	pop %r9
@@ -126,8 +137,18 @@ gr_leave:
 	add $0x7f, %al                   // sets OF if it was set
 	sahf                             // and the other five
 4:	mov (%rsp), %rax
+	.cfi_remember_state
 	mov 56(%rsp), %rsp
+	.cfi_def_cfa %rsp, 0
+	.cfi_same_value %rbx
+	.cfi_same_value %rbp
+	.cfi_same_value %r12
+	.cfi_same_value %r13
+	.cfi_same_value %r14
+	.cfi_same_value %r15
+	.cfi_register %rip, %rcx
 	jmp *%rcx
+	.cfi_restore_state
 3:	push %r11
 	popfq
 	jmp 4b
@@ -139,7 +160,7 @@ gr_leave:
 		cond_signal, cond_broadcast, once; .set gr_own_pthread_\name, 1; .endr // in sync/quick.S, which may come here
 	.irp name, sem_wait, sem_trywait, sem_post; .set gr_own_\name, 1; .endr
 #define WRAP(name, version, op, doc) \
-	.type gr_plain_##name, @function; gr_plain_##name: mov $gr_wrap_number, %eax; jmp gr_wrap; \
+	.type gr_plain_##name, @function; gr_plain_##name: .cfi_startproc; mov $gr_wrap_number, %eax; jmp gr_wrap; .cfi_endproc; \
 	.size gr_plain_##name, .-gr_plain_##name; .globl gr_plain_##name; .hidden gr_plain_##name; \
 	.ifndef gr_own_##name; .globl name; .type name, @function; .set name, gr_plain_##name; .endif; \
 	.set gr_wrap_number, gr_wrap_number + 1;
@@ -151,8 +172,10 @@ gr_leave:
 	.hidden gr_heap_operation
 	.type gr_heap_operation, @function
 gr_heap_operation:
+	.cfi_startproc
 	mov $(gr_wrap_number + 1), %eax
 	jmp gr_wrap
+	.cfi_endproc
 	.size gr_heap_operation, .-gr_heap_operation
 
 #define WRAP(name, version, op, doc) .quad name;
@@ -172,11 +195,15 @@ gr_wrap:
 	test %r11, %r11
 	jz 1f
 2:	mov (%rsp), %r10
+	.cfi_remember_state
 	lea 8(%rsp), %rsp                // the return address stays in the red zone
+	.cfi_def_cfa_offset 0
+	.cfi_register %rip, %r10
 	FRAME %r10, $0
 	mov %eax, %edx
 	call gr_wrap_c
 	jmp gr_leave
+	.cfi_restore_state
 1:	cmp $gr_wrap_number, %eax        // the engine is off for this thread
 	jae 3f
 	lea gr_real(%rip), %r11
@@ -192,8 +219,10 @@ gr_wrap:
 	.hidden gr_jump
 	.type gr_jump, @function
 gr_jump:
+	.cfi_startproc
 	mov %r10, %rcx
 	jmp *%rax
+	.cfi_endproc
 	.size gr_jump, .-gr_jump
 
 // The same, and its result comes to the engine before the program has it.
@@ -331,6 +360,8 @@ gr_raw6:
 	mov 8(%rsp), %r9
 	syscall
 	pop %rcx                         // no `ret`: the kernel's way out leaves the processor without its predictions of returns
+	.cfi_def_cfa_offset 0
+	.cfi_register %rip, %rcx
 	jmp *%rcx
 	.cfi_endproc
 	.size gr_raw6, .-gr_raw6
@@ -362,8 +393,12 @@ gr_wait_check:
 	.globl gr_wait_done
 	.hidden gr_wait_done
 gr_wait_done:
+	.cfi_remember_state
 	pop %rcx
+	.cfi_def_cfa_offset 0
+	.cfi_register %rip, %rcx
 	jmp *%rcx
+	.cfi_restore_state
 1:	mov $-512, %rax
 	ret
 	.cfi_endproc
@@ -392,7 +427,10 @@ gr_sigreturn:
 	.hidden gr_clone_thread
 	.type gr_clone_thread, @function
 gr_clone_thread:
+	.cfi_startproc
 	push %r12
+	.cfi_adjust_cfa_offset 8
+	.cfi_offset %r12, -16
 	mov 16(%rsp), %r12
 	mov %rdi, %rax
 	mov %rsi, %rdi
@@ -404,14 +442,20 @@ gr_clone_thread:
 	syscall
 	test %rax, %rax
 	jz 1f
+	.cfi_remember_state
 	pop %r12
+	.cfi_adjust_cfa_offset -8
+	.cfi_restore %r12
 	ret
+	.cfi_restore_state
 1:	mov GR_OFF_STACK(%r12), %rsp
 	lea (GR_LEVEL - GR_FRAME)(%rsp), %rsp
+	IN_FRAME
 	mov %r12, %rdi
 	xor %ebp, %ebp
 	call gr_thread_born
 	jmp gr_leave
+	.cfi_endproc
 	.size gr_clone_thread, .-gr_clone_thread
 
 	.section .note.GNU-stack, "", @progbits

@@ -55,6 +55,7 @@
 .macro FRAME_TOP tail
 	mov %rsp, GR_OFF_RSP(%r11)
 	mov GR_OFF_STACK(%r11), %rsp
+	.cfi_escape 0x0f, 4, 0x7b, (GR_OFF_RSP & 0x7f) | 0x80, GR_OFF_RSP >> 7, 0x06 // CFA: what was just kept
 	pushq \tail
 	pushq GR_OFF_RSP(%r11)
 	pushfq
@@ -84,14 +85,14 @@
 	push %rcx
 	push %rbx
 	push %rax
+	IN_FRAME
 	subq $GR_LEVEL, GR_OFF_STACK(%r11)
 	cld
 	mov %rsp, %rdi
 	mov %r11, %rsi
-	IN_FRAME
 .endm
 
-// For unwinders: whoever is called with %rsp at a frame was called by the program, with the registers in it.
+// For unwinders, and gdbrr/rsp/process/unwind.py: with %rsp at a frame, the program is where its registers say.
 .macro IN_FRAME
 	.cfi_escape 0x0f, 3, 0x77, 56, 0x06              // CFA: the frame's rsp
 	.cfi_escape 0x10, 3, 2, 0x77, 8                  // rbx

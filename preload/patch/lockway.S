@@ -13,10 +13,15 @@
 	.type gr_lock_stub, @function
 gr_lock_stub:
 	.cfi_startproc
+	.cfi_signal_frame                // the program goes on at the very place
+	.cfi_def_cfa_offset BELOW
+	.cfi_register %rip, %r11
 	mov gr_self@gottpoff(%rip), %rcx
 	mov %fs:(%rcx), %rcx
 	xchg %rcx, %r11
+	.cfi_register %rip, %rcx
 	lea BELOW(%rsp), %rsp
+	.cfi_def_cfa_offset 0
 	FRAME %rcx, $0
 	mov 56(%rsp), %rax
 	mov -BELOW(%rax), %r12
@@ -53,12 +58,28 @@ gr_lock_stub:
 	mov 112(%rsp), %r14
 	mov 120(%rsp), %r15
 	mov 56(%rsp), %rsp
+	.cfi_def_cfa %rsp, 8 - BELOW
+	.cfi_same_value %rbx
+	.cfi_same_value %rbp
+	.cfi_same_value %r12
+	.cfi_same_value %r13
+	.cfi_same_value %r14
+	.cfi_same_value %r15
+	.cfi_offset %rip, -8
 	lea -BELOW(%rsp), %rsp
+	.cfi_def_cfa_offset 8
 	ret
+	.cfi_endproc
+	.size gr_lock_stub, .-gr_lock_stub
 
 // The same by a trap: rcx is where it stands.
 	.globl gr_lock_trapped; .hidden gr_lock_trapped
+	.type gr_lock_trapped, @function
 gr_lock_trapped:
+	.cfi_startproc
+	.cfi_signal_frame
+	.cfi_def_cfa_offset 0
+	.cfi_register %rip, %rcx
 	mov gr_self@gottpoff(%rip), %r11
 	mov %fs:(%r11), %r11
 	FRAME %rcx, $0
@@ -70,6 +91,7 @@ gr_lock_trapped:
 3:
 	addq $GR_LEVEL, GR_OFF_STACK(%r11)
 2:	pushq $0x2b                      // the kernel's ss and cs for programs
+	.cfi_undefined %rip
 	pushq 64(%rsp)                   // rsp
 	pushq 152(%rsp)                  // eflags
 	pushq $0x33
@@ -91,6 +113,6 @@ gr_lock_trapped:
 	mov 160(%rsp), %r15
 	iretq
 	.cfi_endproc
-	.size gr_lock_stub, .-gr_lock_stub
+	.size gr_lock_trapped, .-gr_lock_trapped
 
 	.section .note.GNU-stack, "", @progbits

@@ -10,10 +10,11 @@ import dataclasses
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.debuggee import SYSCALL, Debuggee, Event, Fence, Wait
+from gdbrr.rsp.debuggee import Debuggee, Event, Wait
+from gdbrr.rsp.ids import SYSCALL
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.landing import Landing, Say
-from gdbrr.rsp.reverse import PointTable
+from gdbrr.rsp.reverse import Fence, PointTable
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, Stop, from_kernel, name_of, to_kernel
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Call, Hit, Leaf, Moment, Point, PointKind, Progress, Sent

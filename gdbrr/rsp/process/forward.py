@@ -9,14 +9,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from gdbrr.rsp.debuggee import Debuggee, Fence, Wait
+from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process import turns
 from gdbrr.rsp.process.events import Events
 from gdbrr.rsp.process.history import memory
 from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.process.turns import Lock
-from gdbrr.rsp.reverse import SOFTWARE, WATCH, Held
+from gdbrr.rsp.reverse import SOFTWARE, WATCH, Fence, Held
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, WATCHES, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Sent, Timeline, Turn

@@ -7,23 +7,29 @@ Owns: the mapping between kernel ids of this process and the ids GDB sees.
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import itertools
 import os
 import re
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gdbrr.rsp.ids import NoThread, ids_of, mapped
+from gdbrr.errors import GdbrrError
+from gdbrr.rsp.ids import SYSCALL, NoThread, ids_of, mapped
 from gdbrr.rsp.live import Live
-from gdbrr.rsp.process.unwind import Unwinder
 from gdbrr.rsp.regs import EXPEDITED, Layout
 from gdbrr.rsp.request import ThreadId
 from gdbrr.rsp.reverse import SOFTWARE
 from gdbrr.rsp.stop import to_kernel
+from gdbrr.rsp.unwind.frames import Unwinder
+from gdbrr.rsp.unwind.stubs import behind_lock
 from gdbrr.rsp.upstream import MOST, Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
 
 _ENGINE = re.compile(r"/libgdbrr\.so$")
+_OUTPOST = 0x100000
+"""Where its stubs are, the program being far from it, is a multiple of this: preload/patch/stub.c."""
 _DESCRIPTOR = 0x400
 """Bytes of the C library's own of a thread, behind its FS base, among which its id is: at 720 in glibc 2.31 to 2.41."""
 _ID_SIZE = 4
@@ -40,6 +46,15 @@ class Attached:
         self.leaf: Leaf | None = leaf
         self.live: Live | None = live
         self._views: dict[int, ThreadView] | None = None
+        self._newborn: list[ThreadView] = []
+        """Threads that have not said yet who they are."""
+        self._inside: dict[int, ThreadView | None] = {}
+        """Threads of a live process as GDB shall see them."""
+        self.points: set[int] = set()
+        """Where GDB has breakpoints in a live process."""
+        self.passing: dict[int, tuple[ThreadView, dict[str, int]]] = {}
+        """Threads of a live process in calls into the engine through which GDB steps them, and the registers they began
+        with: of a step that another thread's stop has interrupted it wants to see that the thread has not moved."""
         self._ids: dict[int, int] = {}
         self._engine: list[tuple[int, int]] | None = None
         self._places: dict[int, int] | None = None
@@ -84,8 +99,10 @@ class Attached:
             else:
                 assert self.live is not None
                 views = self.live.thread_views()
-            self._views = {view.tid: self._at_call(view) for view in views}
-            self._ids = ids_of(views)
+            self._views = {view.tid: self._at_call(view) for view in views if view.tid}
+            self._newborn = [view for view in views if not view.tid]
+            self._inside = {}
+            self._ids = ids_of([*self._views.values()])
             self._places = None
         return self._views
 
@@ -94,10 +111,64 @@ class Attached:
             return view
         return Unwinder(self.pid, self._engine or []).shown(view)
 
+    def view(self, tid: int) -> ThreadView | None:
+        """A thread as GDB shall see it. Of a live process it may have been stopped on its way into the engine or out
+        of it, or in the allocator: that is in the middle of a call as well, unless it came to a breakpoint there."""
+        if self.live is None:
+            return self.views().get(tid)
+        self.views()
+        if tid not in self._inside:
+            view = self._looked_at(tid)
+            called, regs = self.passing.get(tid, (None, {}))
+            if called and view and view.in_engine and _frame(view) == _frame(called):
+                view = dataclasses.replace(view, regs=regs)
+            self._inside[tid] = view
+        return self._inside[tid]
+
+    def _looked_at(self, tid: int) -> ThreadView | None:
+        regs, memory = self.upstream.registers(tid), self.upstream.memory
+        base, pc = regs.get("fs_base", 0), regs.get("rip", 0)
+        view = self.views().get(tid) or next((view for view in self._newborn if view.regs["fs_base"] == base), None)
+        if view is None:
+            return None
+        if view.in_engine:
+            return dataclasses.replace(view, tid=tid, ret_pc=behind_lock(view.regs["rip"], memory) or view.ret_pc)
+        if self._in_engine(pc):
+            return view if pc in self.points else Unwinder(self.pid, self._engine or []).outside(view, regs)
+        if memory(pc - 2, 2) == SYSCALL and self._has_trapped(tid):
+            return dataclasses.replace(view, in_engine=True, regs={**regs, "rip": pc - 2}, ret_pc=pc)
+        return view
+
+    def _has_trapped(self, tid: int) -> bool:
+        """Whether thread TID was stopped on its way from a system call into the engine, by the signal it goes by."""
+        with contextlib.suppress(GdbrrError):  # a thread may have stopped for no signal
+            return self.upstream.signal_of(tid)[0] == signal.SIGSYS
+        return False
+
+    def called(self, tid: int) -> ThreadView | None:
+        """Thread TID of a live process, in the engine's code, at the call that led there. None: that is not known, or
+        it is on its way to a system call, at which it is seen."""
+        view = self.views().get(tid)
+        if view is not None and not view.in_engine:
+            view = Unwinder(self.pid, self._engine or []).outside(view, self.upstream.registers(tid))
+        if view is None or not view.in_engine or not view.ret_pc:
+            return None
+        return view if self.upstream.memory(view.regs["rip"], 2) != SYSCALL else None
+
     def _in_engine(self, pc: int) -> bool:
         if self._engine is None:
             self._engine = mapped(self.pid, lambda allowed, path: "x" in allowed and bool(_ENGINE.search(path)))
+            self._engine += self._outposts(self._engine)
         return any(start <= pc < end for start, end in self._engine)
+
+    def _outposts(self, engine: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Pages of stubs near a program that is far from the engine's own: they begin with the address of its door."""
+        found = []
+        for low, high in mapped(self.pid, lambda allowed, path: "x" in allowed and not path):
+            door = 0 if low % _OUTPOST else int.from_bytes(self.upstream.memory(low, 8), "little")
+            if any(start <= door < end for start, end in engine):
+                found.append((low, high))
+        return found
 
     def virtual(self, tid: int) -> int:
         self.views()
@@ -188,7 +259,7 @@ class Attached:
     def _shown(self, tid: int) -> dict[str, int] | None:
         if tid in self.displaced:
             return None
-        view = self.views().get(tid)
+        view = self.view(tid)
         return view.regs if view is not None and view.in_engine else None
 
     def g(self, tid: int) -> bytes:
@@ -229,3 +300,8 @@ def _lives(stat: Path) -> bool:
         return stat.read_text(errors="replace").rpartition(")")[2].split()[0] not in ("Z", "X")
     except (OSError, IndexError):
         return False
+
+
+def _frame(view: ThreadView) -> tuple[int, int]:
+    """The same in one call of a thread."""
+    return view.ret_pc, view.regs["rsp"]
