@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 13
+#define GR_ABI_VERSION 14
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -35,6 +35,7 @@
 #define GR_FORMER 4
 #define GR_SLOTS 128
 #define GR_HITS 1024
+#define GR_PLACE 64 // bytes of a watched place that a hit shows as a whole
 #define GR_WATCHES 4
 #define GR_STRETCHES 32
 #define GR_CONDITION_ROOM 4096
@@ -222,6 +223,8 @@ struct gr_point {
 	uint32_t thread;    // 0: whoever does it; else 1 + the index of the thread whose hits are logged
 	uint16_t condition; // where in the slot's conditions this point's stands, and how long it is; a hit for which it
 	uint16_t condition_len; // says 0 is not logged. Both change neither numbers nor stops
+	uint64_t place;     // what this is a part of, where that takes several points: its hits show all of it
+	uint64_t place_len; // at most GR_PLACE; 0: it is no part
 };
 
 struct gr_hit {
@@ -233,6 +236,9 @@ struct gr_hit {
 	uint32_t point;
 	uint32_t engine; // 1: the store was made on behalf of the kernel, by the operation at `tick`
 	uint32_t stores; // data: how often the point was touched in this tick in front of this pc, changed or not; 0: not known
+	uint64_t trap;   // points that one execution of an instruction hit have the same number; 0: it was told otherwise
+	uint64_t place_len;
+	uint8_t place[GR_PLACE]; // what the point is a part of, as it was behind the hit
 };
 
 struct gr_stretch { uint64_t start, end; };

@@ -90,6 +90,10 @@ class PointHit(NamedTuple):
     by_operation: bool
     stores: int = 0
     """Of data: how often the point was touched in front of this pc in this tick, changed or not; 0: not known."""
+    trap: int = 0
+    """Hits of one execution of an instruction have the same, but for one that is repeated; 0: none of its own."""
+    place: bytes = b""
+    """All of what the point is a part of, behind the hit."""
 
 
 DEBUG_REGISTER = 8
@@ -106,6 +110,8 @@ class Armed(NamedTuple):
     stop_at: int = 0
     thread: int | None = None
     condition: bytes = b""
+    place: tuple[int, int] = (0, 0)
+    """Address and length of what it is a part of, which its hits are to show."""
 
     @property
     def by_pages(self) -> bool:
@@ -174,6 +180,7 @@ class Slot:
             row.addr, row.len, row.kind = point.addr, point.length, point.kind
             row.from_tick, row.stop_at = point.from_tick, point.stop_at
             row.thread = 0 if point.thread is None else point.thread + 1
+            row.place, row.place_len = point.place
             row.condition, row.condition_len = used, len(point.condition)
             if used + len(point.condition) > lib.GR_CONDITION_ROOM:
                 raise GdbrrError("the conditions are too long to be looked at at every hit", "use simpler ones")
@@ -380,4 +387,6 @@ def read_hit(raw: Any) -> PointHit:
         point=raw.point,
         by_operation=bool(raw.engine),
         stores=raw.stores,
+        trap=raw.trap,
+        place=ffi.buffer(raw.place)[: raw.place_len] if raw.place_len else b"",
     )

@@ -15,8 +15,8 @@ from typing import Any
 
 from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
-from gdbrr.timeline.hits import is_known
 from gdbrr.timeline.model import FEW, Call, Epoch, Hit, Moment, Point, PointKind, Sent, Timeline
+from gdbrr.timeline.step.points import is_known
 
 SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 """The digit of Z and z packets."""

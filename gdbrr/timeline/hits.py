@@ -1,4 +1,4 @@
-"""Hits: which points a worker can count at once, one run over a span with them armed, and what it found.
+"""One run over a span with points armed, and what it found.
 
 Runs in: the server and scripts. May call: errors, ctl, launch.
 Owns: the worker of a pass.
@@ -6,141 +6,19 @@ Owns: the worker of a pass.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import NamedTuple
+from collections.abc import Sequence
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, NOBODY, Armed, PointHit, ProcessEnded, has_ended
-from gdbrr.errors import GdbrrError
-from gdbrr.timeline.model import FEW, Hit, Moment, Point, PointKind, Progress
+from gdbrr.ctl.control import FOREVER, NOBODY, Armed, PointHit, ProcessEnded, has_ended
+from gdbrr.timeline.model import Moment, PointKind, Progress
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.step.code import USER
+from gdbrr.timeline.step.found import Found, at_once, one_by_operation
+from gdbrr.timeline.step.points import Piece
 from gdbrr.timeline.worker import Checkpoint
 
 _NAP = 0.002
 _NEAREST = 4
 """Ticks between where a pass is and where another one may take over from it."""
-STORES = (PointKind.WRITE, PointKind.CHANGE)
-KINDS = {
-    PointKind.WRITE: lib.GR_POINT_WRITE,
-    PointKind.ACCESS: lib.GR_POINT_ACCESS,
-    PointKind.EXEC: lib.GR_POINT_EXEC,
-    PointKind.CHANGE: lib.GR_POINT_CHANGE,
-}
-WIDEST = 1 << 31
-"""Bytes of one point."""
-WIDEST_WRITE = 1 << 20
-"""The same of one that looks for all stores."""
-# Operations of GDB's agent bytecode that the engine knows, and the bytes behind each.
-_CODES = {
-    **dict.fromkeys([*range(0x02, 0x0C), *range(0x0E, 0x16), *range(0x17, 0x1B), 0x27, 0x28, 0x29, 0x2B, 0x33], 0),
-    **dict.fromkeys([0x16, 0x22, 0x2A, 0x32], 1),
-    **dict.fromkeys([0x20, 0x21, 0x23, 0x26], 2),
-    0x24: 4,
-    0x25: 8,
-}
-
-
-@dataclass(frozen=True)
-class Piece:
-    """What one debug register counts: all of a point, or eight aligned bytes of it; or what no register does."""
-
-    point: Point
-    addr: int
-    length: int
-
-    @cached_property
-    def executes(self) -> bool:
-        return self.point.kind is PointKind.EXEC
-
-    @property
-    def by_pages(self) -> bool:
-        """Its pages are protected instead."""
-        return self.length > DEBUG_REGISTER
-
-    def armed(self, from_tick: int, stop_at: int = 0) -> Armed:
-        point = self.point
-        kind = KINDS[point.kind]
-        return Armed(self.addr, self.length, kind, from_tick, stop_at, point.thread, point.condition)
-
-    def clashes(self, other: Piece) -> bool:
-        """Whether one instruction's hit of both would be one trap."""
-        if self.executes != other.executes:
-            return False
-        return self.addr < other.addr + other.length and other.addr < self.addr + self.length
-
-
-def pieces_of(point: Point) -> list[Piece]:
-    """A region is cut into aligned pieces of 1, 2, 4 and 8 bytes, as the processor wants them. Of one that is large and
-    looked at for reads, the first byte tells of accesses that begin in front of it, of the others their pages do."""
-    if point.kind is PointKind.EXEC:
-        return [Piece(point, point.addr, 1)]
-    if point.kind is PointKind.ACCESS and point.length > FEW:
-        if point.addr % lib.GR_PAGE == 0:
-            return [Piece(point, point.addr, point.length)]
-        return [Piece(point, point.addr, 1), Piece(point, point.addr + 1, point.length - 1)]
-    pieces, addr, end = [], point.addr, point.addr + point.length
-    while addr < end:
-        size = next(size for size in (DEBUG_REGISTER, 4, 2, 1) if addr + size <= end and addr % size == 0)
-        pieces.append(Piece(point, addr, size))
-        addr += size
-    return pieces
-
-
-def check_points(points: Sequence[Point], widest: int = WIDEST) -> None:
-    """Refuse what the engine would only find out at a hit, and what would take too long."""
-    for point in points:
-        if point.length < 1:
-            raise GdbrrError(f"nothing of {point.addr:#x} is to be watched", "a point has at least one byte")
-        if not 0 <= point.addr <= USER - point.length:
-            raise GdbrrError(f"{point.addr:#x} is not an address of the program", "look elsewhere")
-        every = point.kind is PointKind.WRITE
-        most = min(WIDEST_WRITE if every else WIDEST, widest)
-        if point.length > most:
-            what = " for every store" if every else ""
-            raise GdbrrError(
-                f"{point.length} bytes at {point.addr:#x} are too many to be watched{what}",
-                f"{most} are possible: watch a part of it",
-            )
-        code = _unknown(point.condition)
-        if code is not None:
-            raise GdbrrError(
-                f"a condition uses operation {code:#04x} of the agent bytecode, which is not known here",
-                "conditions are of integers, memory and general registers",
-            )
-
-
-def is_known(condition: bytes) -> bool:
-    """Whether the engine understands all of it; registers are those of the `g` packet."""
-    return _unknown(condition) is None
-
-
-def _unknown(condition: bytes) -> int | None:
-    at = 0
-    while at < len(condition):
-        code = condition[at]
-        if code not in _CODES:
-            return code
-        at += 1 + _CODES[code]
-    return None
-
-
-class Found(NamedTuple):
-    """A hit and which of the searched points it is of. Its place among others: (tick, place in that run)."""
-
-    piece: Piece
-    hit: PointHit
-
-    @property
-    def point(self) -> Point:
-        return self.piece.point
-
-    @property
-    def addr(self) -> int:
-        """Where it was hit."""
-        return 0 if self.piece.executes else self.hit.new if self.piece.by_pages else self.piece.addr
 
 
 class Pass:
@@ -271,7 +149,9 @@ class Pass:
         hits = [hit for hit in self._log if hit.point < len(self._pieces)]
         by_pages = [at for at, piece in enumerate(self._pieces) if piece.by_pages]
         newer = [Found(self._pieces[hit.point], hit) for hit in one_by_operation(hits, by_pages)]
-        return self._before + [found for found in newer if self._counts(found)]
+        newer = [found for found in newer if self._counts(found)]
+        parts = any(piece.length < piece.point.length for piece in self._pieces)
+        return self._before + (at_once(newer) if parts else newer)
 
     def _counts(self, found: Found) -> bool:
         """A change changes something; and the hit at the very moment that the pass stops at comes too late."""
@@ -297,54 +177,3 @@ class Pass:
 
     def drop(self) -> None:
         self.worker.drop()
-
-
-def one_by_operation(hits: Sequence[PointHit], by_pages: Collection[int] = ()) -> list[PointHit]:
-    """The same hits, but those that one operation made byte by byte are one. Of points BY_PAGES it is the first."""
-    joined: list[PointHit] = []
-    newest: dict[int, int] = {}  # point: where its newest hit stands
-    for hit in hits:
-        at = newest.get(hit.point)
-        last = joined[at] if at is not None else None
-        if at is not None and last and last.by_operation and hit.by_operation and last.tick == hit.tick:
-            joined[at] = last if hit.point in by_pages else hit._replace(old=last.old)
-        else:
-            newest[hit.point] = len(joined)
-            joined.append(hit)
-    return joined
-
-
-def groups_of(points: Sequence[Point], room: int) -> list[list[Piece]]:
-    """The points in groups of at most ROOM pieces that one worker can count: two on the same bytes would be one hit."""
-    groups: list[list[Piece]] = []
-    for piece in dict.fromkeys(piece for point in points for piece in pieces_of(point)):
-        for group in groups:
-            if len(group) < room and not any(piece.clashes(other) for other in group):
-                group.append(piece)
-                break
-        else:
-            groups.append([piece])
-    return groups
-
-
-def joined(hits: Sequence[Hit]) -> list[Hit]:
-    """The same hits, but those that one instruction made of the same bytes, or of what is watched by pages, are one."""
-    result: list[Hit] = []
-    newest: dict[tuple[int, int], int] = {}  # hits of one point have one object
-    for hit in hits:
-        by_pages = hit.point.kind is PointKind.ACCESS and hit.point.length > FEW
-        key = id(hit.point), 0 if by_pages else hit.addr
-        at = newest.get(key)
-        if at is None or hit.moment.pc is None or result[at].moment != hit.moment:
-            newest[key] = len(result)
-            result.append(hit)
-        elif not by_pages:
-            result[at] = replace(hit, old=result[at].old)
-    return result
-
-
-def named(found: Found, moment: Moment) -> Hit:
-    hit, point = found.hit, found.point
-    pc = moment.pc if moment.pc is not None else 0
-    old, new = (0, 0) if found.piece.by_pages else (hit.old, hit.new)
-    return Hit(moment, point, hit.thread, old, new, found.addr, pc)

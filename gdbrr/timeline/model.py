@@ -73,15 +73,20 @@ class Point:
 
 @dataclass(frozen=True)
 class Hit:
-    """A point was hit: `moment` is the instant before the instruction or operation that did it."""
+    """A point was hit: `moment` is the instant before the instruction or operation that did it.
+
+    INVARIANT(one-execution-one-hit): whatever debug registers, runs and rounds of a `rep` it took.
+    """
 
     moment: Moment
     point: Point
     thread: int
     old: int = 0
     new: int = 0
-    """Of the bytes at `addr`, at most eight of the point's."""
+    """Of the whole point where that has at most FEW bytes, else of the word at `addr`; told by `first_hit`, of that in
+    any case."""
     addr: int = field(default=0, compare=False)
+    """The first of the point's words that was hit: what one debug register holds of it."""
     pc: int = field(default=0, compare=False)
     """Of the instruction that did it (`exact`) or of the one behind it; 0 for an operation's."""
 

@@ -6,31 +6,25 @@ Owns: the workers of a search, and the rule which of several hits was the last.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import Armed, PointHit
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import STORES, Found, Pass, Piece, groups_of, joined, named
-from gdbrr.timeline.model import Hit, Moment, Point, PointKind, Progress
+from gdbrr.timeline.hits import Pass
+from gdbrr.timeline.model import Hit, Moment, Point, Progress
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.segment import Segments, is_repeated
+from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.step import wide
-from gdbrr.timeline.step.code import LONGEST, calls_in_front, engine_of, leads_into, leads_on
+from gdbrr.timeline.step.found import Found, named
+from gdbrr.timeline.step.points import STORES, Piece, groups_of
 from gdbrr.timeline.step.row import MANY, Row
+from gdbrr.timeline.step.writers import Writers
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister, Worker
 
-_SHORT = 4000
-"""Instructions of a segment that are stepped through rather than run with points armed again and again."""
-_MOST_STORES = 8
-"""Of one repeated instruction to one piece."""
-CORES = len(os.sched_getaffinity(0))
 _Answer = TypeVar("_Answer")
 
 
@@ -46,6 +40,16 @@ class Run:
     """What is not counted by one run for each group."""
 
 
+class Hits(NamedTuple):
+    """Of one span, in order of time."""
+
+    found: list[Found]
+    whole: bool
+    """These are all."""
+    together: bool
+    """Of one pass, which has seen all that was hit at once."""
+
+
 class Search:
     """All searches over one timeline."""
 
@@ -53,13 +57,17 @@ class Search:
         self._checkpoints = checkpoints
         self._order = order
         self._segments = segments
-        self._registers: int = lib.GR_WATCHES
-        self.at_once = CORES
-        """Workers that run beside each other."""
+        self.writers = Writers(checkpoints, order, segments)
         self._wide = wide.Wide(checkpoints, order)
-        self._engine: range | None = None
-        self._repeated: dict[int, bool] = {}
-        """By the pc behind a store: may a `rep` stand there or in front?"""
+
+    @property
+    def at_once(self) -> int:
+        """Workers that run beside each other."""
+        return self.writers.at_once
+
+    @at_once.setter
+    def at_once(self, number: int) -> None:
+        self.writers.at_once = number
 
     def with_registers(self, ask: Callable[[int], _Answer]) -> _Answer:
         """What ASK answers, given how many debug registers there are for it.
@@ -69,11 +77,11 @@ class Search:
         while True:
             try:
                 with self._checkpoints.pinned():
-                    return ask(self._registers)
+                    return ask(self.writers.registers)
             except NoRegister:
-                if self._registers < lib.GR_WATCHES:
+                if self.writers.registers < lib.GR_WATCHES:
                     raise
-                self._registers -= 1
+                self.writers.registers -= 1
             except NoProcess:
                 if self.at_once == 1 and not self._checkpoints.make_room(None):
                     raise
@@ -90,26 +98,21 @@ class Search:
     ) -> Hit | None:
         while True:
             oldest = None
-            for found, whole in self._backwards(points, before, progress, registers):
-                if count > 1 and any(self._repeats(one, progress) for one in found):
-                    told = joined([self.hit_of(one, progress) for one in found[-count * _MOST_STORES :]])
-                    whole &= len(found) <= count * _MOST_STORES
-                    if len(told) >= count:
-                        return told[-count]
-                    count -= len(told)
-                    if not whole:
-                        oldest = told[0]
+            for span in self._backwards(points, before, progress, registers):
+                for one in reversed(span.found):
+                    if count == 1:
+                        return self._whole(one, span.together, progress)
+                    count -= 1
+                    if self.writers.repeats(one, progress):  # what is in front may be of the same execution
+                        oldest = one
                         break
-                elif len(found) >= count:
-                    return self._whole(found[-count], progress)
                 else:
-                    count -= len(found)
-                if not whole:
-                    oldest = self.hit_of(found[0], progress)
+                    oldest = None if span.whole else span.found[0]
+                if oldest:
                     break
             if oldest is None:
                 return None
-            before = oldest.moment
+            before = self.writers.moment_of(oldest, progress)
 
     def first_hit(self, points: Sequence[Point], after: Moment, end: Moment, progress: Progress | None) -> Found | None:
         """The first hit from AFTER up to END, of data only."""
@@ -119,41 +122,24 @@ class Search:
             )
         )
 
-    def _repeats(self, found: Found, progress: Progress | None) -> bool:
-        """Whether the store may be one of several that a repeated string instruction made."""
-        hit = found.hit
-        if found.piece.executes or hit.by_operation:
-            return False
-        if hit.pc not in self._repeated:
-            worker = self._checkpoints.worker_at(hit.tick, progress)
-            try:
-                code = worker.read(hit.pc - LONGEST, 2 * LONGEST)
-            finally:
-                worker.drop()
-            here = is_repeated(code[LONGEST:])
-            behind = any(is_repeated(code[at:LONGEST]) for at in range(LONGEST))
-            self._repeated[hit.pc] = here or behind
-        return self._repeated[hit.pc]
-
-    def _whole(self, found: Found, progress: Progress | None) -> Hit:
-        """The hit, with the value in front of all that its instruction stored."""
+    def _whole(self, found: Found, together: bool, progress: Progress | None) -> Hit:
+        """The hit, with all that its instruction or operation did to the place; TOGETHER: one pass has seen the whole
+        of the place."""
         hit = self.hit_of(found, progress)
-        moment = hit.moment
-        if moment.pc is None or found.piece.by_pages or not self._repeats(found, progress):
+        moment, point, piece = hit.moment, hit.point, found.piece
+        repeats = not found.hit.by_operation and self.writers.repeats(found, progress)
+        if piece.executes or piece.by_pages or not (repeats or (piece.is_part and not together)):
             return hit
-        worker = self._checkpoints.worker_at(moment.tick, progress)
-        try:
-            armed = Armed(moment.pc, 1, lib.GR_POINT_EXEC, moment.tick, moment.nth)
-            worker.run_segment(moment.tick, self._order.ticks, [armed], progress=progress)
-            old = int.from_bytes(worker.read(found.piece.addr, found.piece.length), "little")
-        finally:
-            worker.drop()
-        return dataclasses.replace(hit, old=old)
+        addr, length = (point.addr, point.length) if piece.is_part else (piece.addr, piece.length)
+        old, new = _held(self._segments.brought_to(moment, progress), addr, length), hit.new
+        if found.hit.by_operation:
+            new = _held(self._segments.behind_operation(moment.tick, progress), addr, length)
+        return dataclasses.replace(hit, old=old, new=new)
 
     def _backwards(
         self, points: Sequence[Point], before: Moment, progress: Progress | None, registers: int
-    ) -> Iterator[tuple[list[Found], bool]]:
-        """The hits of each span that has any, the nearest span first, in order of time; and whether these are all."""
+    ) -> Iterator[Hits]:
+        """The hits of each span that has any, the nearest span first."""
         runs = self.runs(self._checkpoints.spans(before, progress), points, before, registers)
         row = Row(runs, self._begun, self.at_once, self._checkpoints.between, newest_first=True)
         uncut: Run | None = None
@@ -168,7 +154,7 @@ class Search:
                     else:
                         late.nap(progress, "searching", row.fraction)
                     continue
-                if len(passes) == 1 and passes[0].arrived and not run.wide:
+                if together := len(passes) == 1 and passes[0].arrived and not run.wide:
                     found, whole = passes[0].hits(), not passes[0].lost
                 else:
                     far = wide.Search(run.wide, registers, self.at_once, True, progress)
@@ -177,7 +163,7 @@ class Search:
                     found, whole = [winner] if winner else [], not winner
                 row.pop()
                 if found:
-                    yield found, whole
+                    yield Hits(found, whole, together)
         finally:
             row.drop()
 
@@ -256,121 +242,13 @@ class Search:
         finally:
             source.drop()
 
-    # ---------------------------------------------------------------- the moment of a hit
-
     def hit_of(self, found: Found, progress: Progress | None) -> Hit:
-        hit = found.hit
-        if hit.by_operation:
-            moment = Moment(hit.tick)
-        elif found.point.kind is PointKind.EXEC:
-            moment = Moment(hit.tick, hit.pc, hit.nth)
-        else:
-            moment = self._writer_of(found, progress)
-        return named(found, moment)
+        return named(found, self.writers.moment_of(found, progress))
 
-    def _writer_of(self, found: Found, progress: Progress | None) -> Moment:
-        """The instant before the instruction that did a data hit, of which only the next instruction is known.
 
-        The writer is, of those that may stand in front of the next instruction, the one executed last before the hit.
-        A trace names them; in a segment too long for one, they are the addresses just in front.
-        """
-        hit = found.hit
-        others: list[int] = []
-        calls: list[int] | None = None
-        inside = self._engine_has(hit, progress)
-        trace = self._segments.short_trace(hit.tick, None if inside else _SHORT, progress)
-        if inside:  # the allocator, say: one step of the program, the jump that leads there
-            trace = trace or self._segments.trace(hit.tick, progress)
-            candidates = self._ways_in(hit.tick, trace.pcs, progress)
-        elif trace:
-            candidates = trace.in_front_of(hit.pc)
-            if len(candidates) == 1 and trace.pcs.count(candidates[0]) == 1:
-                return Moment(hit.tick, candidates[0], 1)
-        else:
-            # Only a `rep` stands at itself behind a store; any other instruction there may be a loop's hottest.
-            first = 0 if self._repeats(found, progress) else 1
-            candidates = [hit.pc - back for back in range(first, LONGEST + 1)]
-        worker = self._checkpoints.worker_at(hit.tick, progress)
-        try:
-            if not trace:
-                code = worker.read(hit.pc - LONGEST, 2 * LONGEST)
-                others = [pc for pc in candidates if pc != hit.pc and not leads_on(code, pc - hit.pc)]
-                candidates = [pc for pc in candidates if pc not in others]
-            source = worker.freeze()
-        finally:
-            worker.drop()
-        try:
-            room = self._registers - 1
-            while candidates or others:
-                candidates, others = (candidates, others) if candidates else (others, [])
-                groups = [candidates[at : at + room] for at in range(0, len(candidates), room)]
-                winners = self._last_executed(source, found, groups)
-                if len(winners) == 1:
-                    return Moment(hit.tick, winners[0].pc, winners[0].nth)
-                candidates = [winner.pc for winner in winners]
-                if inside and not candidates:
-                    return Moment(hit.tick)  # what the operation did when it had been done
-                if not candidates and not others and calls is None and not trace:  # it did not go on behind itself
-                    candidates = calls = self._calls(source, found)
-                if not candidates and not others and not trace:
-                    trace = self._segments.trace(hit.tick, progress)
-                    candidates = trace.in_front_of(hit.pc)
-        finally:
-            source.drop()
-        raise GdbrrError(
-            f"the instruction in front of {hit.pc:#x} that touched {found.addr:#x} was not found",
-            "set a breakpoint near it and use reverse-continue",
-        )
-
-    def _calls(self, source: Checkpoint, found: Found) -> list[int]:
-        """The calls that return to what was stored, if that is an address."""
-        hit, word = found.hit, found.addr & -8
-        worker = source.wake(self._order.final_thread)
-        try:
-            worker.run_segment(hit.tick, self._order.ticks, [found.piece.armed(hit.tick, hit.nth)])
-            return calls_in_front(int.from_bytes(worker.read(word, 8), "little"), worker.read)
-        finally:
-            worker.drop()
-
-    def _engine_has(self, hit: PointHit, progress: Progress | None) -> bool:
-        """Whether the store was made by the engine's code, in the middle of a segment."""
-        if self._engine is None:
-            with self._at(hit.tick, progress) as worker:
-                self._engine = engine_of(worker.pid)
-        return hit.pc in self._engine
-
-    def _ways_in(self, tick: int, pcs: Sequence[int], progress: Progress | None) -> list[int]:
-        """The jumps of a segment that may lead into the engine."""
-        assert self._engine is not None
-        with self._at(tick, progress) as worker:
-            return [pc for pc in sorted(set(pcs)) if leads_into(self._engine, pc, worker.read)]
-
-    @contextlib.contextmanager
-    def _at(self, tick: int, progress: Progress | None) -> Iterator[Worker]:
-        worker = self._checkpoints.worker_at(tick, progress)
-        try:
-            yield worker
-        finally:
-            worker.drop()
-
-    def _last_executed(self, source: Checkpoint, found: Found, groups: Sequence[Sequence[int]]) -> list[PointHit]:
-        """Of each group of at most three addresses the one that was executed last before the hit, if any was."""
-        hit = found.hit
-        waiting, running = list(groups), list[tuple[Worker, int]]()
-        winners = []
-        try:
-            while waiting or running:
-                while waiting and len(running) < self.at_once:
-                    armed = [Armed(pc, 1, lib.GR_POINT_EXEC, hit.tick) for pc in waiting[0]]
-                    running.append((source.wake(self._order.final_thread), len(waiting.pop(0))))
-                    armed.append(found.piece.armed(hit.tick, hit.nth))
-                    running[-1][0].begin_segment(hit.tick, self._order.ticks, armed)
-                worker, count = running[0]
-                worker.finish()
-                winners += [one for one in worker.slot.hits() if one.point < count][-1:]
-                worker.drop()
-                del running[0]
-        finally:
-            for worker, _ in running:
-                worker.drop()
-        return winners
+def _held(worker: Worker, addr: int, length: int) -> int:
+    """What is there; that ends the worker."""
+    try:
+        return int.from_bytes(worker.read(addr, length), "little")
+    finally:
+        worker.drop()

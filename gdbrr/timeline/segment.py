@@ -192,6 +192,24 @@ class Segments:
             before = self._order.before(thread, before)
         return None
 
+    def brought_to(self, moment: Moment, progress: Progress | None) -> Worker:
+        if moment.pc is None:
+            return self._checkpoints.worker_at(moment.tick, progress)
+        worker = self.inside.brought_to(moment, progress)
+        if worker is None:
+            raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
+        return worker
+
+    def behind_operation(self, tick: int, progress: Progress | None) -> Worker:
+        """In front of the first instruction behind an operation, or at the next one if there is none."""
+        worker = self._checkpoints.worker_at(tick, progress)
+        try:
+            self._step(worker, tick, 1, progress)
+        except BaseException:
+            worker.drop()
+            raise
+        return worker
+
     def places(self, tick: int, moments: Sequence[Moment], progress: Progress | None) -> list[int]:
         """For each moment of one tick a number that says where it stands among the others."""
         inside = [moment for moment in moments if moment.pc is not None]

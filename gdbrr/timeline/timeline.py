@@ -23,14 +23,15 @@ from gdbrr.timeline.calls import Calls, Signals
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
-from gdbrr.timeline.hits import check_points, named
 from gdbrr.timeline.leaf import DemoLeaf
 from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent, ThreadView, Turn, meant
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.step.code import USER
-from gdbrr.timeline.worker import Desynchronised, Worker
+from gdbrr.timeline.step.found import named
+from gdbrr.timeline.step.points import check_points
+from gdbrr.timeline.worker import Desynchronised
 
 Stop = tuple[int, dict[str, int]]
 """Where a recording that still goes on stands: thread index and registers."""
@@ -245,20 +246,12 @@ class DemoTimeline:
         return self._checkpoints.ticks
 
     def seek(self, moment: Moment, progress: Progress | None = None) -> DemoLeaf:
-        worker = self._checkpoints.with_room(lambda: self._brought_to(self._checked(moment), progress))
+        worker = self._checkpoints.with_room(lambda: self._segments.brought_to(self._checked(moment), progress))
         thread = self._order.thread_of(moment.tick)
         last = None if self._order.ticks == self.demo.ticks else self._order.ticks
         leaf = DemoLeaf(worker, moment, thread, len(self.demo.threads), self._leaves.discard, last)
         self._leaves.add(leaf)
         return leaf
-
-    def _brought_to(self, moment: Moment, progress: Progress | None) -> Worker:
-        if moment.pc is None:
-            return self._checkpoints.worker_at(moment.tick, progress)
-        worker = self._segments.inside.brought_to(moment, progress)
-        if worker is None:
-            raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
-        return worker
 
     def last_hit(
         self,
@@ -282,7 +275,8 @@ class DemoTimeline:
     def first_hit(self, points: Sequence[Point], after: Moment, progress: Progress | None = None) -> Hit | None:
         check_points(points)
         found = self._search.first_hit(points, self._checked(after), self._end, progress)
-        return None if found is None else named(found, Moment(found.hit.tick))
+        # There may be more of it, in other runs and in what is still to come of a repeated instruction.
+        return found and replace(named(found, Moment(found.hit.tick)), old=found.hit.old, new=found.hit.new)
 
     def all_hits(
         self,

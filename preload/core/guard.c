@@ -76,14 +76,19 @@ void gr_show_call(struct gr_thread *self, const struct gr_regs *frame)
 	self->pub.ret_pc = frame->rip;
 }
 
-void gr_show_context(struct gr_thread *self, const void *ucontext)
+struct gr_regs gr_regs_of(const long long *r)
 {
-	const greg_t *r = ((const ucontext_t *)ucontext)->uc_mcontext.gregs;
-	self->pub.shown = (struct gr_regs){
+	return (struct gr_regs){
 		.rax = r[REG_RAX], .rbx = r[REG_RBX], .rcx = r[REG_RCX], .rdx = r[REG_RDX],
 		.rsi = r[REG_RSI], .rdi = r[REG_RDI], .rbp = r[REG_RBP], .rsp = r[REG_RSP],
 		.r8 = r[REG_R8], .r9 = r[REG_R9], .r10 = r[REG_R10], .r11 = r[REG_R11],
 		.r12 = r[REG_R12], .r13 = r[REG_R13], .r14 = r[REG_R14], .r15 = r[REG_R15],
-		.rip = r[REG_RIP], .eflags = r[REG_EFL], .fs_base = self->fs_base,
+		.rip = r[REG_RIP], .eflags = r[REG_EFL],
 	};
+}
+
+void gr_show_context(struct gr_thread *self, const void *ucontext)
+{
+	self->pub.shown = gr_regs_of(((const ucontext_t *)ucontext)->uc_mcontext.gregs);
+	self->pub.shown.fs_base = self->fs_base;
 }

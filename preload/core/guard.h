@@ -38,6 +38,7 @@ bool gr_real_init(void);
 void gr_show_syscall(struct gr_thread *self, const struct gr_regs *frame);
 void gr_show_call(struct gr_thread *self, const struct gr_regs *frame);
 void gr_show_context(struct gr_thread *self, const void *ucontext);
+struct gr_regs gr_regs_of(const long long *gregs); // but for the bases
 
 // init.c: the first operation of the main thread, behind the constructor.
 long gr_first_operation(struct gr_thread *self, struct gr_regs *frame);

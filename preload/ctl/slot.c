@@ -24,3 +24,16 @@ enum gr_cmd gr_slot_command(uint32_t *seen)
 	*seen = now;
 	return gr_slot->cmd;
 }
+
+void gr_slot_stretch(uint64_t start, uint64_t end)
+{
+	uint32_t n = gr_slot->stretches;
+	if (n < GR_STRETCHES) {
+		gr_slot->stretch[n] = (struct gr_stretch){start, end};
+		gr_slot->stretches = n + 1;
+		return;
+	}
+	struct gr_stretch *last = &gr_slot->stretch[GR_STRETCHES - 1];
+	last->start = start < last->start ? start : last->start;
+	last->end = end > last->end ? end : last->end;
+}

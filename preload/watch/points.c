@@ -38,6 +38,8 @@ static struct {
 } events[GR_LIVE_THREADS]; // by block
 static uint32_t armed, armings;
 static bool reads_count; // one of the points is hit by who only reads
+// INVARIANT(one-trap-one-number): what is told between two instructions of the program, be it of several points, is one hit.
+static uint64_t traps, current; // the newest, and the one that is being handled; 0: none is
 
 struct seen {
 	uint64_t value;    // as it was after the newest hit
@@ -49,15 +51,19 @@ struct seen {
 };
 static struct seen seen[GR_WATCHES];
 
+static void look_at(void *dst, uint64_t addr, uint64_t len)
+{
+	if (reads_count || !gr_copy_guarded) // INVARIANT(a-look-is-no-hit), for 300 ns
+		gr_peek(dst, addr, len);
+	else
+		gr_copy(dst, (const void *)addr, len);
+}
+
 static uint64_t value_at(const struct gr_point *point)
 {
-	uint64_t value = 0, len = point->len < 8 ? point->len : 8;
-	if (point->kind == GR_POINT_EXEC)
-		return 0;
-	if (reads_count || !gr_copy_guarded) // INVARIANT(a-look-is-no-hit), for 300 ns
-		gr_peek(&value, point->addr, len);
-	else
-		gr_copy(&value, (const void *)point->addr, len);
+	uint64_t value = 0;
+	if (point->kind != GR_POINT_EXEC)
+		look_at(&value, point->addr, point->len < 8 ? point->len : 8);
 	return value;
 }
 
@@ -234,18 +240,10 @@ static void keep(const struct gr_hit *hit)
 
 static bool condition_met(const struct gr_thread *self, const struct gr_point *point, const greg_t *r)
 {
-	struct gr_regs regs = self->pub.shown; // in an operation the program stands at its call
+	struct gr_regs regs = r ? gr_regs_of(r) : self->pub.shown; // in an operation the program stands at its call
 	uint32_t at = point->condition, len = point->condition_len;
 	if (!len || at >= GR_CONDITION_ROOM || len > GR_CONDITION_ROOM - at)
 		return true;
-	if (r)
-		regs = (struct gr_regs){
-			.rax = r[REG_RAX], .rbx = r[REG_RBX], .rcx = r[REG_RCX], .rdx = r[REG_RDX],
-			.rsi = r[REG_RSI], .rdi = r[REG_RDI], .rbp = r[REG_RBP], .rsp = r[REG_RSP],
-			.r8 = r[REG_R8], .r9 = r[REG_R9], .r10 = r[REG_R10], .r11 = r[REG_R11],
-			.r12 = r[REG_R12], .r13 = r[REG_R13], .r14 = r[REG_R14], .r15 = r[REG_R15],
-			.rip = r[REG_RIP], .eflags = r[REG_EFL],
-		};
 	return gr_condition_met(gr_slot->condition + at, len, &regs);
 }
 
@@ -282,18 +280,24 @@ static void number(struct gr_thread *self, uint32_t i, const greg_t *regs, uint6
 		seen[i].nth = 0;
 	seen[i].tick = tick;
 	seen[i].nth++;
-	if ((!point->thread || point->thread == self->pub.index + 1) && condition_met(self, point, engine ? NULL : regs))
-		keep(&(struct gr_hit){
-			.tick = tick,
-			.pc = regs ? (uint64_t)regs[REG_RIP] : 0,
-			.nth = seen[i].nth,
-			.old_value = old,
-			.new_value = value,
-			.thread = self->pub.index,
-			.point = i,
-			.engine = engine,
-			.stores = times,
-		});
+	if ((point->thread && point->thread != self->pub.index + 1) || !condition_met(self, point, engine ? NULL : regs))
+		return;
+	struct gr_hit hit = {
+		.tick = tick,
+		.pc = regs ? (uint64_t)regs[REG_RIP] : 0,
+		.nth = seen[i].nth,
+		.old_value = old,
+		.new_value = value,
+		.thread = self->pub.index,
+		.point = i,
+		.engine = engine,
+		.stores = times,
+		.trap = current,
+		.place_len = point->place_len < GR_PLACE ? point->place_len : GR_PLACE,
+	};
+	if (hit.place_len)
+		look_at(hit.place, point->place, hit.place_len);
+	keep(&hit);
 }
 
 // How often the place that REGS is behind has touched the point in this tick; 0 in an operation.
@@ -350,25 +354,11 @@ void gr_points_touched(struct gr_thread *self, uint32_t i, uint64_t at, void *co
 		stop(self, context);
 }
 
-// The controller must know of a page that was moved: it looks like one that nobody has written to (ctl/changes.py).
-static void keep_stretch(uint64_t start, uint64_t end)
-{
-	uint32_t n = gr_slot->stretches;
-	if (n < GR_STRETCHES) {
-		gr_slot->stretch[n] = (struct gr_stretch){start, end};
-		gr_slot->stretches = n + 1;
-		return;
-	}
-	struct gr_stretch *last = &gr_slot->stretch[GR_STRETCHES - 1];
-	last->start = start < last->start ? start : last->start;
-	last->end = end > last->end ? end : last->end;
-}
-
 // What an operation maps, unmaps or drops is a store to it.
 static void mapped(uint64_t from, uint64_t len)
 {
 	gr_kept_changed(from, from + len);
-	keep_stretch(from, from + len);
+	gr_slot_stretch(from, from + len);
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
 		if (point->kind == GR_POINT_EXEC || from + len <= point->addr || point->addr + point->len <= from)
@@ -450,6 +440,8 @@ static void look(struct gr_thread *self, int sig, siginfo_t *info, ucontext_t *c
 		return;
 	}
 	inside[self->block].depth++;
+	uint64_t outer = current;
+	current = ++traps;
 	bool stepped = gr_pages_stepped(self, context);
 	if (hits)
 		own(self, data, context);
@@ -459,6 +451,7 @@ static void look(struct gr_thread *self, int sig, siginfo_t *info, ucontext_t *c
 		gr_loop_stepped();
 		step(self, context);
 	}
+	current = outer;
 	if (timer || (traced && data & GR_TRACER_AND_TIMER))
 		*waits = true;
 	for (;;) { // one may come until the very last moment

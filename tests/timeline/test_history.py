@@ -12,9 +12,10 @@ import gdbrr
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.process.history import Changes, changes
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import WIDEST, WIDEST_WRITE, Pass, groups_of
+from gdbrr.timeline.hits import Pass
 from gdbrr.timeline.model import Interrupted, Moment, Point, PointKind
 from gdbrr.timeline.step.code import always_stores, leads_on
+from gdbrr.timeline.step.points import WIDEST, WIDEST_WRITE, groups_of
 from gdbrr.timeline.timeline import DemoTimeline
 from gdbrr.timeline.worker import Checkpoint
 from harness import ROOT
@@ -24,6 +25,7 @@ from .conftest import BOTH_WAYS, Program, in_epochs, standing, whole, word
 
 PLACE = 0x30000000
 VALUES = [*range(1, 3042)]
+MASK = (1 << 64) - 1
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +169,7 @@ def test_a_variable_that_is_stored_to_by_its_address_needs_no_second_run(
     exact = opened.all_hits([value])
     assert len(runs) == 2 * once and len(plain) == len(exact)
     with monkeypatch.context() as patch:
-        patch.setattr("gdbrr.timeline.history.always_stores", lambda code: False)
+        patch.setattr("gdbrr.timeline.step.writers.always_stores", lambda code: False)
         assert opened.all_hits([value]) == exact and len(runs) > 3 * once
 
 
@@ -191,14 +193,17 @@ def test_without_exact_the_moment_is_the_operation(opened: DemoTimeline, value: 
 def test_a_region_longer_than_a_register(opened: DemoTimeline, program: Program) -> None:
     block = program.symbols["block"]
     hits = opened.all_hits([Point(PointKind.WRITE, block, 32)])
-    assert [(hit.addr - block, hit.new) for hit in hits] == [(0, 10), (8, 11), (16, 12), (24, 13), (16, 99)]
+    words = [(0, 10), (8, 11), (16, 12), (24, 13), (16, 99)]
+    assert [(hit.addr - block, hit.new >> 8 * (hit.addr - block) & MASK) for hit in hits] == words
+    assert [hit.old for hit in hits] == [0, *(hit.new for hit in hits[:-1])]
+    assert hits[-1].new == 10 | 11 << 64 | 99 << 128 | 13 << 192
     last = opened.last_hit([Point(PointKind.WRITE, block, 32)])
     assert last == hits[-1] and last.point == Point(PointKind.WRITE, block, 32)
     # More pieces than registers: groups of them are put in order by their moments.
     wide = opened.all_hits([Point(PointKind.WRITE, block, 32), Point(PointKind.EXEC, program.symbols["leaf"])])
     assert wide[:5] == hits and len(wide) == 8
     uneven = opened.all_hits([Point(PointKind.CHANGE, block + 7, 11)])  # of 1, 8 and 2 bytes
-    assert [(hit.addr - block, hit.new) for hit in uneven] == [(8, 11), (16, 12), (16, 99)]
+    assert [(hit.addr - block, hit.new >> 8) for hit in uneven] == [(8, 11), (16, 11 | 12 << 64), (16, 11 | 99 << 64)]
 
 
 def test_what_is_mapped_over_unmapped_or_dropped_is_stored_to(opened: DemoTimeline) -> None:

@@ -17,9 +17,9 @@ from gdbrr.ctl.changes import written_pages
 from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, Armed
 from gdbrr.errors import GdbrrError
 from gdbrr.launch.watchdog import is_searched
-from gdbrr.timeline.hits import Piece, pieces_of
 from gdbrr.timeline.model import Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
+from gdbrr.timeline.step.points import Piece, pieces_of
 from gdbrr.timeline.worker import Checkpoint, Worker
 
 

@@ -6,13 +6,16 @@ Owns: the passes of a search or a history, from their beginning to the moment th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, TypeVar
 
 from gdbrr.abi import lib
 from gdbrr.timeline.hits import Pass
-from gdbrr.timeline.model import Moment
+from gdbrr.timeline.model import Moment, Progress
+from gdbrr.timeline.order import Order
+from gdbrr.timeline.step.found import Found
+from gdbrr.timeline.step.points import Piece
 from gdbrr.timeline.worker import Checkpoint
 
 _AHEAD = 8
@@ -20,6 +23,8 @@ _AHEAD = 8
 MANY = 2 * lib.GR_HITS
 """Hits of one run, from which on it pays to cut it in two."""
 _Part = TypeVar("_Part", bound="Part")
+Between = Callable[[Checkpoint, int], "Checkpoint | None"]
+"""Leaves a checkpoint behind another one, at a tick, if there may be one more."""
 
 
 class Part(Protocol):
@@ -52,10 +57,9 @@ class Row(Generic[_Part]):
         parts: Sequence[_Part],
         begin: Callable[[_Part], list[Pass]],
         at_once: int,
-        between: Callable[[Checkpoint, int], Checkpoint | None],
+        between: Between,
         newest_first: bool,
     ) -> None:
-        """BETWEEN leaves a checkpoint behind another one, at a tick, if there may be one more."""
         self._places = [_Place(part) for part in parts]
         self._total = len(parts)
         self._begin = begin
@@ -120,3 +124,39 @@ def _drop(place: _Place[_Part]) -> None:
     for one in place.passes:
         one.drop()
     place.passes = []
+
+
+@dataclass(frozen=True)
+class Single:
+    """One pass that is to be made, of which no hit may be lost."""
+
+    source: Checkpoint
+    end: int
+    inside: Moment | None
+    pieces: tuple[Piece, ...]
+    groups: int = 1
+    """How many passes its span takes."""
+    spread: frozenset[int] = frozenset()
+    """The points, by their identity, of which several of these have pieces."""
+
+
+def made(
+    runs: Sequence[Single], order: Order, at_once: int, between: Between, progress: Progress | None
+) -> Iterator[tuple[Single, list[Found]]]:
+    """What each run found, in their order."""
+
+    def begin(run: Single) -> list[Pass]:
+        return [Pass(run.source, order, run.pieces, run.end, run.inside, every=True)]
+
+    row = Row(runs, begin, at_once, between, newest_first=False)
+    try:
+        while row.fill():
+            run, (one,) = row.first
+            if not one.done():
+                one.nap(progress, "searching", row.fraction)
+                continue
+            found = one.hits()
+            row.pop()
+            yield run, found
+    finally:
+        row.drop()

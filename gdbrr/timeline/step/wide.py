@@ -18,9 +18,11 @@ from gdbrr.abi import lib
 from gdbrr.ctl.changes import written_pages
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
-from gdbrr.timeline.hits import STORES, WIDEST_WRITE, Found, Pass, Piece, pieces_of
+from gdbrr.timeline.hits import Pass
 from gdbrr.timeline.model import Moment, Point, PointKind, Progress
 from gdbrr.timeline.order import Order
+from gdbrr.timeline.step.found import Found
+from gdbrr.timeline.step.points import STORES, WIDEST_WRITE, Piece, pieces_of
 from gdbrr.timeline.step.protected import Segment
 from gdbrr.timeline.worker import Checkpoint, Worker
 

@@ -11,9 +11,10 @@ import pytest
 from gdbrr.abi import lib
 from gdbrr.ctl import changes
 from gdbrr.errors import EXIT_DESYNC
-from gdbrr.timeline.hits import Pass, pieces_of
+from gdbrr.timeline.hits import Pass
 from gdbrr.timeline.model import Moment, Point, PointKind
 from gdbrr.timeline.state.states import Differs, State, States, differences, state_of
+from gdbrr.timeline.step.points import pieces_of
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 from gdbrr.timeline.worker import Desynchronised
 from harness import programs
