@@ -38,6 +38,8 @@ class Run:
     groups: list[list[Piece]]
     wide: list[Point] = dataclasses.field(default_factory=list)
     """What is not counted by one run for each group."""
+    beside: list[Piece] = dataclasses.field(default_factory=list)
+    """Executions of those that did the first of many hits, which tell the moments of the others."""
 
 
 class Hits(NamedTuple):
@@ -91,6 +93,7 @@ class Search:
 
     def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None, count: int) -> Hit | None:
         """The COUNT-th last hit before BEFORE."""
+        self.writers.forget()
         return self.with_registers(lambda registers: self._last(points, before, progress, count, registers))
 
     def _last(
@@ -148,14 +151,23 @@ class Search:
                 run, passes = row.first
                 if late := next((one for one in passes if not one.done()), None):
                     if late.logged > MANY and run is not uncut:
-                        if halves := self._halves(run):
-                            row.instead(halves)
-                        uncut = None if halves else run
+                        if parts := self._halves(run):
+                            uncut = None
+                        else:
+                            parts = [uncut := self._with_writers(run, late, registers, progress)]
+                        if run is not uncut:
+                            row.instead(parts)
                     else:
                         late.nap(progress, "searching", row.fraction)
                     continue
                 if together := len(passes) == 1 and passes[0].arrived and not run.wide:
                     found, whole = passes[0].hits(), not passes[0].lost
+                    if run.beside:
+                        found = self.writers.keep(run.groups[0], run.beside, found)
+                        if not found and not whole:  # what is known are executions behind the last hit
+                            uncut = dataclasses.replace(run, beside=[])
+                            row.instead([uncut])
+                            continue
                 else:
                     far = wide.Search(run.wide, registers, self.at_once, True, progress)
                     most = self._wide.last(wide.Stretch(run.source, run.end, run.inside), far) if run.wide else None
@@ -168,7 +180,7 @@ class Search:
             row.drop()
 
     def _begun(self, run: Run) -> list[Pass]:
-        return [Pass(run.source, self._order, group, run.end, run.inside) for group in run.groups]
+        return [Pass(run.source, self._order, [*group, *run.beside], run.end, run.inside) for group in run.groups]
 
     def _halves(self, run: Run) -> list[Run]:
         """The same in two, the later one first: where there are many hits, most of them are of no use."""
@@ -178,6 +190,17 @@ class Search:
             return []
         later, earlier = (source, run.end, run.inside), (run.source, middle, None)
         return [Run(*half, run.groups, run.wide) for half in (later, earlier)]
+
+    def _with_writers(self, run: Run, late: Pass, registers: int, progress: Progress | None) -> Run:
+        """The same, to be begun again with the executions of who hit the points till now: else another run would count
+        both up to the last hit, to find out its moment."""
+        pieces = [piece for group in run.groups for piece in group]
+        room = registers - len(pieces) - (run.inside is not None)
+        if room < 1 or run.wide or any(piece.executes for piece in pieces):
+            return run
+        found = late.hits()
+        late.drop()
+        return dataclasses.replace(run, beside=self.writers.beside(found, room, progress))
 
     def runs(
         self,

@@ -18,6 +18,8 @@ from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine, probes
 
 _PATIENCE = 10.0
+_MANY = 4096
+"""Hits that take longer by a tracer than it takes to close perf events."""
 
 
 @functools.cache
@@ -29,14 +31,14 @@ def needed(knobs: Any, points: Sequence[Armed]) -> bool:
     """Whether a tracer sets the debug registers, as the knob `points` and this machine say.
 
     A hit costs less with perf events, whose handler runs in the process itself; but closing them, which a run that
-    stops at a hit must do, takes the kernel longer than starting and ending a tracer.
+    stops at a hit must do, takes the kernel longer than starting and ending a tracer, and so few hits.
     """
     if not points:
         return False
     place, knob = next((place, knob) for place, knob in enumerate(tables.knobs()) if knob.name == "points")
     choice = knob.choices[int(knobs[place])]
     if choice == "auto":
-        return any(point.stop_at for point in points) or not _perf_allowed()
+        return any(0 < point.stop_at < _MANY for point in points) or not _perf_allowed()
     return choice == "ptrace"
 
 

@@ -45,12 +45,15 @@ class Writers:
         """Which of those store to the same place each time they are executed."""
         self._strings: set[int] = set()
         """Which of those are repeated string instructions."""
+        self._known: dict[tuple[Piece, int, int], Moment] = {}
+        """Moments of hits that a run has counted executions beside."""
 
     def forget(self) -> None:
         """Code may be another one elsewhere in time."""
         self._ways.clear()
         self._always.clear()
         self._strings.clear()
+        self._known.clear()
 
     def repeats(self, found: Found, progress: Progress | None) -> bool:
         """Whether the store may be one of several that a repeated string instruction made."""
@@ -75,7 +78,8 @@ class Writers:
             return Moment(hit.tick)
         if found.point.kind is PointKind.EXEC:
             return Moment(hit.tick, hit.pc, hit.nth)
-        return self._writer_of(found, progress)
+        known = self._known.get((found.piece, hit.tick, hit.nth)) or self._always_of(found)
+        return known or self._writer_of(found, progress)
 
     # ---------------------------------------------------------------- of many
     def moments_of(self, run: Single, found: Sequence[Found], progress: Progress | None) -> list[Moment]:
@@ -90,12 +94,9 @@ class Writers:
         stores = [at for at, one in enumerate(found) if not one.piece.executes and not one.hit.by_operation]
         rest: list[int] = []
         for at in stores if len(stores) > 1 else ():
-            hit, ways = found[at].hit, self._ways_to(found[at], progress)
-            only = next(iter(ways)) if len(ways) == 1 else None
-            if hit.stores and only is not None and self._always.get(only):
-                moments[at] = Moment(hit.tick, only, hit.stores)
-            elif ways:
-                rest.append(at)
+            if self._ways_to(found[at], progress):
+                moments[at] = self._always_of(found[at])
+                rest += [] if moments[at] else [at]
         chosen: dict[Piece, set[int]] = {}
         places: dict[tuple[Piece, int, int], int] = {}
         for at in rest:
@@ -109,10 +110,33 @@ class Writers:
             for beside in self._beside(behind, room)
         ]
         for again, both in made(runs, self._order, self.at_once, self._checkpoints.between, progress):
-            for key, moment in self._paired(again, both):
+            for key, moment in self._paired(again.pieces[:1], again.pieces[1:], both):
                 if key in places:
                     moments[places[key]] = moment
         return [moment or self.moment_of(one, progress) for one, moment in zip(found, moments, strict=True)]
+
+    def beside(self, found: Sequence[Found], room: int, progress: Progress | None) -> list[Piece]:
+        """Who made these hits, of which many more are to come: so many at most, or nothing. Where the number of its
+        stores tells as much, it need not be counted."""
+        ways: set[int] = set()
+        for one in {one.hit.pc: one for one in reversed(found)}.values():
+            if one.hit.by_operation or one.piece.executes or one.piece.by_pages:
+                continue
+            here = self._ways_to(one, progress)
+            ways |= here if not self._always_of(one) else frozenset()
+            if len(ways) > room:
+                return []
+        return _executions(ways)
+
+    def keep(self, group: Sequence[Piece], beside: Sequence[Piece], both: Sequence[Found]) -> list[Found]:
+        """What a run with BESIDE found of GROUP; whose moments are known from now on."""
+        self._known |= self._paired(group, beside, both)
+        return [one for one in both if one.piece not in beside]
+
+    def _always_of(self, one: Found) -> Moment | None:
+        """The moment, where the number of stores is that of executions."""
+        hit, ways = one.hit, self._ways.get(one.hit.pc, ())
+        return next((Moment(hit.tick, pc, hit.stores) for pc in ways if hit.stores and self._always.get(pc)), None)
 
     def _ways_to(self, one: Found, progress: Progress | None) -> frozenset[int]:
         behind = one.hit.pc
@@ -149,15 +173,17 @@ class Writers:
             else:
                 group.update(ways)
         for group in groups:
-            yield [Piece(Point(PointKind.EXEC, pc), pc, 1) for pc in sorted(group)]
+            yield _executions(group)
 
-    def _paired(self, run: Single, both: Sequence[Found]) -> Iterator[tuple[tuple[Piece, int, int], Moment]]:
-        piece, counted = run.pieces[0], {other.addr for other in run.pieces[1:]}
+    def _paired(
+        self, pieces: Collection[Piece], beside: Sequence[Piece], both: Sequence[Found]
+    ) -> Iterator[tuple[tuple[Piece, int, int], Moment]]:
+        counted = {one.addr for one in beside}
         executed: dict[int, tuple[int, PointHit]] = {}
         stored = -1
         for place, one in enumerate(both):
             hit = one.hit
-            if one.piece != piece:
+            if one.piece not in pieces:
                 executed[hit.pc] = (place, hit)
                 continue
             ways = self._ways.get(hit.pc, frozenset())
@@ -166,7 +192,7 @@ class Writers:
                 at, writer = max(known)
                 # A repeated string instruction stores often in one execution.
                 if at > stored or writer.pc in self._strings:
-                    yield (piece, hit.tick, hit.nth), Moment(hit.tick, writer.pc, writer.nth)
+                    yield (one.piece, hit.tick, hit.nth), Moment(hit.tick, writer.pc, writer.nth)
             stored = place
 
     # ---------------------------------------------------------------- of one
@@ -276,3 +302,7 @@ class Writers:
             for worker, _ in running:
                 worker.drop()
         return winners
+
+
+def _executions(pcs: Collection[int]) -> list[Piece]:
+    return [Piece(Point(PointKind.EXEC, pc), pc, 1) for pc in sorted(pcs)]
