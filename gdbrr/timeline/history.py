@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import chain, groupby
 
 from gdbrr.timeline.checkpoints import Checkpoints
@@ -88,20 +89,34 @@ class History:
         """With their moments, where these are wanted, or tell which of the hits are one."""
         if exact:
             return list(zip(found, self._writers.moments_of(run, found, progress), strict=True))
-        known = [one for one in found if id(one.point) in run.spread or self._writers.repeats(one, progress)]
+        behind = {one.hit.pc: one for one in found if not one.piece.executes}
+        strings = {pc for pc, one in behind.items() if self._writers.repeats(one, progress)}
+        if not strings and not run.spread:
+            return [(one, None) for one in found]
+        known = [one for one in found if id(one.point) in run.spread or one.hit.pc in strings]
         moments = dict(zip(map(id, known), self._writers.moments_of(run, known, progress), strict=True))
         return [(one, moments.get(id(one))) for one in found]
 
     def _merged(self, together: Sequence[list[Told]], exact: bool, progress: Progress | None) -> list[Hit]:
         """The hits of several groups of points over one span, in order of time."""
         told = joined(chain(*together))
-        if len(together) == 1:
-            return [named(found, moment if exact else None) for found, moment in told]
-        told.sort(key=lambda one: one[0].hit.tick)
-        unknown = {found.hit.tick for found, moment in told if moment is None}
-        shared = _shared([(found.hit.tick for found, _ in group) for group in together])
-        hits = self._sorted([named(found, moment) for found, moment in told], shared - unknown, progress)
-        return hits if exact else [replace(hit, moment=Moment(hit.moment.tick)) for hit in hits]
+        if len(together) > 1:
+            told.sort(key=lambda one: one[0].hit.tick)
+        conditions = any(found.point.condition for found, _ in told)
+        name = partial(self._named, progress=progress) if conditions else named
+        hits = [name(found, moment) for found, moment in told]
+        if len(together) > 1:
+            unknown = {found.hit.tick for found, moment in told if moment is None}
+            shared = _shared([(found.hit.tick for found, _ in group) for group in together])
+            hits = self._sorted(hits, shared - unknown, progress)
+        if not exact and any(moment for _, moment in told):
+            hits = [replace(hit, moment=Moment(hit.moment.tick)) for hit in hits]
+        return hits
+
+    def _named(self, found: Found, moment: Moment | None, progress: Progress | None) -> Hit:
+        if moment is None or not found.point.condition:
+            return named(found, moment)
+        return self._search.named(found, moment, self._writers.repeats(found, progress), progress)
 
     def _sorted(self, hits: Sequence[Hit], ticks: set[int], progress: Progress | None) -> list[Hit]:
         """HITS, which are in order but for those of one tick, of TICKS."""

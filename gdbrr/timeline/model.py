@@ -86,7 +86,7 @@ class Hit:
     """Of the whole point where that has at most FEW bytes, else of the word at `addr`; told by `first_hit`, of that in
     any case."""
     addr: int = field(default=0, compare=False)
-    """The first of the point's words that was hit: what one debug register holds of it."""
+    """One of the point's words that were hit: what one debug register holds of it."""
     pc: int = field(default=0, compare=False)
     """Of the instruction that did it (`exact`) or of the one behind it; 0 for an operation's."""
 

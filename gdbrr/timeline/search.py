@@ -128,10 +128,19 @@ class Search:
     def _whole(self, found: Found, together: bool, progress: Progress | None) -> Hit:
         """The hit, with all that its instruction or operation did to the place; TOGETHER: one pass has seen the whole
         of the place."""
-        hit = self.hit_of(found, progress)
-        moment, point, piece = hit.moment, hit.point, found.piece
-        repeats = not found.hit.by_operation and self.writers.repeats(found, progress)
-        if piece.executes or piece.by_pages or not (repeats or (piece.is_part and not together)):
+        moment = self.writers.moment_of(found, progress)
+        if found.piece.is_part and not together:
+            return self._landed(found, moment, progress)
+        return self.named(found, moment, self.writers.repeats(found, progress), progress)
+
+    def named(self, found: Found, moment: Moment, partly: bool, progress: Progress | None) -> Hit:
+        """The hit; PARTLY: more rounds of a repeated string instruction may have gone before."""
+        return self._landed(found, moment, progress) if partly else named(found, moment)
+
+    def _landed(self, found: Found, moment: Moment, progress: Progress | None) -> Hit:
+        """The same, with the old value as it is at MOMENT, and the new one of an operation as it is behind that."""
+        hit, point, piece = named(found, moment), found.point, found.piece
+        if piece.executes or piece.by_pages:
             return hit
         addr, length = (point.addr, point.length) if piece.is_part else (piece.addr, piece.length)
         old, new = _held(self._segments.brought_to(moment, progress), addr, length), hit.new
@@ -246,7 +255,7 @@ class Search:
     def _later(self, one: Found, other: Found, before: Moment, progress: Progress | None) -> Found:
         tick = one.hit.tick
         if one.piece.clashes(other.piece):  # these cannot be counted side by side
-            moments = [self.hit_of(each, progress).moment for each in (one, other)]
+            moments = [self.writers.moment_of(each, progress) for each in (one, other)]
             places = self._segments.places(tick, moments, progress)
             return one if places[0] >= places[1] else other
         inside = before if before.pc is not None and before.tick == tick else None
@@ -264,9 +273,6 @@ class Search:
                 run.drop()
         finally:
             source.drop()
-
-    def hit_of(self, found: Found, progress: Progress | None) -> Hit:
-        return named(found, self.writers.moment_of(found, progress))
 
 
 def _held(worker: Worker, addr: int, length: int) -> int:

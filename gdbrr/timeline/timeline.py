@@ -292,7 +292,7 @@ class DemoTimeline:
         """Every hit of any of POINTS from AFTER (the start) up to BEFORE (the end), oldest first.
 
         Finding the very instruction of each takes about twice the time of finding the hits. Without EXACT the moment of
-        a hit is the operation in whose segment it is, and its `pc` the instruction behind a store.
+        a hit is the operation in whose segment it is, and its `pc` may be the instruction behind a store.
         """
         points = _filtered(points, thread, condition)
         if not points:

@@ -36,14 +36,16 @@ class Found(NamedTuple):
     @property
     def values(self) -> tuple[int, int]:
         """Old and new, of the whole point if it has few bytes, else of the first piece."""
-        if self.piece.executes or self.piece.by_pages:
+        if not self.piece.is_shown:
             return 0, 0
         if not self.piece.is_part:
+            if not self.others:
+                return self.hit.old, self.hit.new
             first = min(part.piece.addr for part in self.parts)
             hits = [part.hit for part in self.parts if part.piece.addr == first]
             return hits[0].old, hits[-1].new
         # What none of them hit is the same in front of all and behind.
-        old, new = bytearray(self.hit.place), bytearray(self.hit.place)
+        old, new = bytearray(self.hit.place), bytearray(self.parts[-1].hit.place)
         for part in self.parts:
             part.put(new, part.hit.new)
         for part in reversed(self.parts):
@@ -57,9 +59,9 @@ class Found(NamedTuple):
     @property
     def addr(self) -> int:
         """Where it was hit first."""
-        if self.piece.executes or self.piece.by_pages:
+        if not self.piece.is_shown:
             return self.hit.new if self.piece.by_pages else 0
-        return min(part.piece.addr for part in self.parts)
+        return min(part.piece.addr for part in self.parts) if self.others else self.piece.addr
 
 
 def one_by_operation(hits: Sequence[PointHit], by_pages: Collection[int] = ()) -> list[PointHit]:

@@ -49,12 +49,17 @@ class Piece:
     def executes(self) -> bool:
         return self.point.kind is PointKind.EXEC
 
-    @property
+    @cached_property
     def by_pages(self) -> bool:
         """Its pages are protected instead."""
         return self.length > DEBUG_REGISTER
 
-    @property
+    @cached_property
+    def is_shown(self) -> bool:
+        """Its hits have values."""
+        return not self.executes and not self.by_pages
+
+    @cached_property
     def is_part(self) -> bool:
         """Of a place that is shown as a whole."""
         return self.length < self.point.length <= FEW

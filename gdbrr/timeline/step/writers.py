@@ -156,7 +156,7 @@ class Writers:
             self._strings.add(pc)
         if is_repeated(around[LONGEST:]):  # it stands at itself meanwhile, and so does who is in front of it
             self._strings.add(behind)
-            return [behind, *(behind - back for back in range(1, LONGEST + 1) if leads_on(around, -back))]
+            return [pc, behind, *(behind - back for back in range(1, LONGEST + 1) if leads_on(around, -back))]
         insn = decoded(code)
         self._always[pc] = insn is not None and pc + insn.length == behind and always_stores(code)
         return [pc]

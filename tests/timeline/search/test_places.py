@@ -133,3 +133,20 @@ def test_one_instruction_is_one_hit(places: Places, kind: PointKind) -> None:
     assert len(places.all(kind, 64, 64)) > 40
     for offset, length in chosen(chance):
         places.check(kind, offset, length, chance)
+
+
+@pytest.mark.limit(120)
+def test_a_condition_is_judged_in_each_round(places: Places) -> None:
+    """Of a repeated instruction some rounds meet it: the hit's old value is that in front of all of them."""
+    first, second = places.window + 80, places.window + 79
+    condition = b"\x25" + first.to_bytes(8, "big") + b"\x17\x25" + second.to_bytes(8, "big") + b"\x17\x13\x27"
+    for offset, length in ((77, 8), (70, 20)):
+        point = Point(PointKind.CHANGE, places.window + offset, length)
+        every = {hit.moment: hit for hit in places.timeline.all_hits([point])}
+        found = places.timeline.all_hits([point], condition=condition)
+        assert 0 < len(found) < len(every)
+        assert all(hit.old == every[hit.moment].old for hit in found)
+        repeated = [hit for hit in found if hit.new != every[hit.moment].new]
+        assert repeated or length < 20, "the last round that meets it is not the last one"
+        for count in (1, len(found) // 2, len(found)):
+            assert places.timeline.last_hit([point], condition=condition, count=count) == found[-count]
