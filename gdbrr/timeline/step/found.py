@@ -104,9 +104,11 @@ def joined(hits: Iterable[Told]) -> list[Told]:
     """The same, but those of one point at one moment are one: what a repeated string instruction did, or what did not
     fit into one run."""
     result: list[Told] = []
-    newest: dict[tuple[int, Moment], int] = {}
+    newest: dict[tuple[int, int, int | None, int], int] = {}
     for found, moment in hits:
-        at = newest.setdefault((id(found.point), moment), len(result)) if moment else len(result)
+        at = len(result)
+        if moment:
+            at = newest.setdefault((id(found.piece.point), moment.tick, moment.pc, moment.nth), at)
         if at < len(result):
             result[at] = result[at][0].and_too(found), moment
         else:

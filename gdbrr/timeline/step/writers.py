@@ -93,10 +93,16 @@ class Writers:
         moments: list[Moment | None] = [None] * len(found)
         stores = [at for at, one in enumerate(found) if not one.piece.executes and not one.hit.by_operation]
         rest: list[int] = []
+        always: dict[int, int | None] = {}
         for at in stores if len(stores) > 1 else ():
-            if self._ways_to(found[at], progress):
-                moments[at] = self._always_of(found[at])
-                rest += [] if moments[at] else [at]
+            hit = found[at].hit
+            if hit.pc not in always:
+                ways = self._ways_to(found[at], progress)
+                always[hit.pc] = next((pc for pc in ways if self._always.get(pc)), None)
+            if (pc := always[hit.pc]) is not None and hit.stores:
+                moments[at] = Moment(hit.tick, pc, hit.stores)
+            elif self._ways[hit.pc]:
+                rest.append(at)
         chosen: dict[Piece, set[int]] = {}
         places: dict[tuple[Piece, int, int], int] = {}
         for at in rest:
