@@ -93,6 +93,8 @@ class Navigator(Forward):
         self.lock.look(actions, over)
         self.turn = None
         stop = self.run(step, signals, progress)
+        if self.live is not None and stop.has("replaylog"):
+            self.say_end()
         if self.turn is not None and stop.signal == SIGNAL_NONE:
             self.say(turns.sentence(self.require(), self.virtual_pid, self.lock.thread, self.turn))
         return stop if stop.ended or self.lock.thread in (0, stop.tid) else self._in_thread(self.lock.thread, stop)

@@ -166,8 +166,12 @@ class Forward(Events):
     def _nowhere(self) -> Stop:
         """The end, met by a step over a breakpoint. GDB 13.1 may not be told that, see PointTable.stepping_over; and of
         a SIGTRAP where the breakpoint is it makes another hit."""
-        self.say("gdbrr: nothing is recorded behind here. Try: reverse-continue\n")
+        self.say_end()
         return self.here(SIGNAL_NONE)
+
+    def say_end(self) -> None:
+        way = "reverse-continue" if self.live is None else "rr-live"
+        self.say(f"gdbrr: nothing is recorded behind here. Try: {way}\n")
 
     def _whole(
         self,

@@ -112,5 +112,12 @@ def test_a_breakpoint_at_the_end_is_met_once() -> None:
     """The end of a recording that was stopped at one: to go on is no other hit, but the end."""
     on = ("continue", "stepi", "continue")
     out = whole(programs.build("spine"), "break puts_total", "rr-start", "rr-goto end", *on, "info breakpoints")
-    assert out.count("gdbrr: nothing is recorded behind here. Try: reverse-continue\n") == len(on), out
+    assert out.count("gdbrr: nothing is recorded behind here. Try: rr-live\n") == len(on), out
     assert "breakpoint already hit 1 time\n" in out, out
+
+
+def test_at_the_end_of_the_past_the_way_to_the_process_is_told() -> None:
+    told = "gdbrr: nothing is recorded behind here. Try: rr-live\n"
+    begin = ("tbreak puts_total", "rr-start", "rr-back")
+    out = whole(programs.build("spine"), *begin, "continue", "stepi", "rr-live", "continue", "rr-back", "continue")
+    assert out.count(told) == 2 and out.rindex(told) < out.index("exited normally"), out
