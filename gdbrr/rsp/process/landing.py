@@ -82,7 +82,7 @@ class Landing:
 
     def _timeline(self) -> Timeline:
         if self.timeline is None:
-            raise GdbrrError("there is no past yet", hint="let the program run, then go back")
+            raise GdbrrError("there is no past yet", hint="go back first, by rr-back; rr-live comes back here")
         return self.timeline
 
     def require(self) -> Debuggee:
