@@ -7,9 +7,10 @@ Owns: nothing.
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.config import profiles, tables
+from gdbrr.config import tables
 from gdbrr.ingdb.registry import arg, option, rr_command
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 ORDERS = "parallel serial random pct auto"
 _MODES = " ".join(f"{each.name}={mode}" for each in tables.classes() for mode in each.modes)
-_PROFILES = " ".join(profiles.SHIPPED)
+_PROFILES = " ".join(path.stem for path in Path(tables.__file__).with_name("profiles").glob("*.toml"))
 
 
 @rr_command(
