@@ -24,7 +24,7 @@ def when(status: Mapping[str, Any], thread: int, name: str, code: str, selected:
         if status["epoch"] is not None:
             parts.append(f"epoch {status['epoch']} of {status['epochs']}")
     if thread:
-        parts.append(f'thread {thread} "{name}"' if name else f"thread {thread}")
+        parts.append(_named(thread, name))
     if code:
         parts.append(code)
     if selected not in (0, thread):
@@ -103,5 +103,10 @@ def facts(rows: Sequence[Sequence[str]]) -> str:
 
 def change(expr: str, old: str, new: str, thread: int, name: str, code: str) -> str:
     """`balance: 20 -> -30 at account.c:41 by thread 2 "worker"`."""
-    who = f' by thread {thread} "{name}"' if name else f" by thread {thread}"
-    return f"{expr}: {old} -> {new}{' at ' + code if code else ''}{who}"
+    return f"{expr}: {old} -> {new}{' at ' + code if code else ''} by {_named(thread, name)}"
+
+
+def _named(thread: int, name: str) -> str:
+    """A thread chooses its name: nothing of that reaches a terminal unescaped."""
+    shown = name if name.isprintable() else ascii(name)[1:-1]
+    return f'thread {thread} "{shown}"' if name else f"thread {thread}"

@@ -279,3 +279,9 @@ class _Bare(ast.NodeTransformer):
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
         node.returns = None
         return self.generic_visit(node)
+
+
+def test_what_a_thread_calls_itself_is_no_word_to_the_terminal() -> None:
+    line = text.when(STATUS, 2, "a\x1b[2Jb\n", "a.c:41")
+    assert 'thread 2 "a\\x1b[2Jb\\n"' in line and line.isprintable()
+    assert text.change("x", "1", "2", 2, "\x1b]0;", "").isprintable()
