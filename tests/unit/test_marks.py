@@ -25,11 +25,22 @@ def test_they_are_there_in_the_next_session(tmp_path: Path) -> None:
 
 def test_those_of_a_recording_go_along_when_it_is_saved(tmp_path: Path) -> None:
     marks = Marks()
-    marks.copy_beside(tmp_path / "none.demo")
     marks.add("here", Moment(3))
     marks.copy_beside(tmp_path / "x.demo")
     assert Marks(tmp_path / "x.demo").all() == {"here": Moment(3)}
     assert [path.name for path in tmp_path.iterdir()] == ["x.demo.marks"]
+    marks.add("later", Moment(5))
+    assert Marks(tmp_path / "x.demo").all() == {"here": Moment(3), "later": Moment(5)}
+    marks.copy_beside(tmp_path / "y.demo")
+    marks.add("last", Moment(7))
+    assert set(Marks(tmp_path / "y.demo").all()) == {"here", "later", "last"}
+
+
+def test_those_of_a_demo_that_was_there_before_do_not_stay(tmp_path: Path) -> None:
+    Marks(tmp_path / "x.demo").add("here", Moment(3))
+    marks = Marks()
+    marks.copy_beside(tmp_path / "x.demo")
+    assert marks.all() == {} and not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("name", ["", "start", "e3", "3s", "50%", "a b", "../x", "a/b", "x" * 99])

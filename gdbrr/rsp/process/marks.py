@@ -24,10 +24,11 @@ _LARGEST = 1 << 20
 
 
 class Marks:
-    """The bookmarks of one demo. Those of a recording have no file until it is saved."""
+    """The bookmarks of one demo. Those of a recording have no file until it is saved; then they are kept there."""
 
     def __init__(self, demo: Path | None = None) -> None:
         self._path = None if demo is None else demo.with_name(demo.name + SUFFIX)
+        self._moves = demo is None
         self._marks: dict[str, Moment] = {}
 
     def all(self) -> dict[str, Moment]:
@@ -53,10 +54,14 @@ class Marks:
         self._keep({key: moment for key, moment in self._marks.items() if key != name})
 
     def copy_beside(self, demo: Path) -> None:
-        """The same bookmarks for another file of the same demo; none leave no file."""
-        marks = self.all()
+        """The same bookmarks for another file of the same demo; none leave no file, nor the one that was there."""
+        marks, path = self.all(), demo.with_name(demo.name + SUFFIX)
         if marks:
-            _write(demo.with_name(demo.name + SUFFIX), marks)
+            _write(path, marks)
+        else:
+            path.unlink(missing_ok=True)
+        if self._moves:
+            self._path = path
 
     def _keep(self, marks: dict[str, Moment]) -> None:
         if self._path is not None:
