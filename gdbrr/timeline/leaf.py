@@ -25,15 +25,16 @@ class DemoLeaf:
         self,
         worker: Worker,
         moment: Moment,
-        thread: int,
+        threads: tuple[int, int],
         born: int,
         forget: Callable[[DemoLeaf], None],
         last: int | None = None,
     ) -> None:
-        """LAST is the tick in front of which time ends, where that is not the demo's own end."""
+        """THREADS: whose moment it is, and in which one time ends. LAST is the tick in front of which that is, where
+        it is not the demo's own end."""
         self._worker = worker
         self._moment = moment
-        self._thread = thread
+        self._thread, self._last_thread = threads
         self._born = born
         self._forget = forget
         self._last = last
@@ -49,6 +50,10 @@ class DemoLeaf:
     @property
     def thread(self) -> int:
         return self._thread
+
+    @property
+    def last_thread(self) -> int:
+        return self._last_thread
 
     @property
     def trap_pc(self) -> int:

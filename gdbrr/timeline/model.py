@@ -173,6 +173,11 @@ class Leaf(Protocol):
         ...
 
     @property
+    def last_thread(self) -> int:
+        """Index of the thread that time ends in."""
+        ...
+
+    @property
     def trap_pc(self) -> int:
         """A SIGTRAP reported with this pc means: the leaf reached its stop tick or its end, not a breakpoint."""
         ...

@@ -247,9 +247,10 @@ class DemoTimeline:
 
     def seek(self, moment: Moment, progress: Progress | None = None) -> DemoLeaf:
         worker = self._checkpoints.with_room(lambda: self._segments.brought_to(self._checked(moment), progress))
-        thread = self._order.thread_of(moment.tick)
-        last = None if self._order.ticks == self.demo.ticks else self._order.ticks
-        leaf = DemoLeaf(worker, moment, thread, len(self.demo.threads), self._leaves.discard, last)
+        order = self._order
+        last = None if order.ticks == self.demo.ticks else order.ticks
+        threads = order.thread_of(moment.tick), order.final_thread
+        leaf = DemoLeaf(worker, moment, threads, len(self.demo.threads), self._leaves.discard, last)
         self._leaves.add(leaf)
         return leaf
 

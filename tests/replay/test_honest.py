@@ -123,6 +123,8 @@ def test_a_desynchronised_demo_can_be_debugged_up_to_there(tmp_path: Path) -> No
     stops = re.findall(r"^tick (\d+) of (\d+)", result.out, flags=re.MULTILINE)
     assert (str(tick), str(tick)) in stops and (str(tick - 1), str(tick)) == stops[-1], result.describe()
     assert result.out.count("pthread_mutex_unlock(&lock);") >= 2
+    ends = re.findall(rf"^tick {tick} of .* thread .*, (\S+:\d+), desync", result.out, flags=re.MULTILINE)
+    assert len(ends) > 1 and len(set(ends)) == 1, result.describe()  # however one came there
     assert f"desynchronised behind tick {tick} of " in result.out
 
 

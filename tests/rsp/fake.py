@@ -123,10 +123,10 @@ class Process:
 
 
 class FakeLeaf:
+    last_thread = ORDER[-1]
+
     def __init__(self, timeline: FakeTimeline, process: Process, moment: Moment) -> None:
-        self._timeline = timeline
-        self._process = process
-        self._moment = moment
+        self._timeline, self._process, self._moment = timeline, process, moment
         self.releases = 0
 
     @property

@@ -198,12 +198,12 @@ class Attached:
     def turn(self) -> int:
         """The thread whose moment it is where the leaf stands."""
         assert self.leaf is not None
-        if self._tail_run and self.views():
-            # `leaf.thread` is that of the landing. The recording ended in the thread of the last operation.
-            return max(self.views().values(), key=lambda view: -1 if view.tick is None else view.tick).tid
+        index = self.leaf.last_thread if self._tail_run else self.leaf.thread  # that is the landing's
         for tid, view in self.views().items():
-            if view.index == self.leaf.thread:
+            if view.index == index:
                 return tid
+        if self._tail_run and self.views():  # that one is gone
+            return max(self.views().values(), key=lambda view: -1 if view.tick is None else view.tick).tid
         return self.tids()[0]
 
     def busy(self) -> int:

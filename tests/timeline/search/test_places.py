@@ -20,7 +20,7 @@ from ..stepping import Oracle
 
 SIZE = 192
 WIDEST = 64
-PLACES = int(os.environ.get("GDBRR_PLACES", "5"))
+PLACES = int(os.environ.get("GDBRR_PLACES", "2"))
 """Of each kind. 0: at every offset, of every length."""
 SEED = int(os.environ.get("GDBRR_MODEL_SEED", "1"))
 TOUCH = re.compile(r"(load|same)_(\d+)_(\d+)$")
