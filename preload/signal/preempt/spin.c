@@ -3,7 +3,7 @@
 // by reading or by writing, is what it was at its first touch. With registers and vector state equal, too, what comes next is what
 // came before, for as long as nobody else changes one of these words; and nobody else runs.
 // Runs in: the engine's handlers, on their stack.
-// May call: core.
+// May call: core, patch's decoder.
 // Owns: the proof under way. Only who has the turn is in one.
 #include "preempt.h"
 
@@ -11,17 +11,20 @@
 
 #include "../../core/copy.h"
 #include "../../core/nolibc.h"
+#include "../../patch/decode.h"
 
 #define STEPS 4000
 #define WORDS 512
 #define PAGE 4096ULL
 #define EFLAGS_OF_DEBUGGING 0x10100ULL // RF and TF
+#define LONGEST 15
 #define PLACES 16 // of a `pause` in loops that cannot be proved; then the oldest is forgotten
 
 static struct {
 	uint32_t steps, moves; // the step at which the state moves on
 	uint64_t greg[GR_STATE_REGISTERS], vectors;
 	uint64_t pause; // the newest that was executed; 0: none
+	uint64_t rip;   // of the instruction that is being stepped over
 	uint32_t count;
 	struct { uint64_t addr, value; } word[WORDS];
 } spin;
@@ -126,10 +129,36 @@ bool gr_spin_pauses(const struct gr_context *at)
 }
 
 // ---------------------------------------------------------------- steps
+// INVARIANT(each-step-seen): below a debugger a step may be told twice, or not at all, when its signal meets another one; then what
+// was touched is not all that the cycle touches.
+static bool leads_to(uint64_t from, uint64_t rip)
+{
+	uint8_t code[LONGEST];
+	struct gr_insn insn;
+	uint64_t there = gr_peek(code, from, sizeof code);
+	if (!gr_decode(code, there, &insn))
+		return false;
+	uint64_t next = from + insn.length, target = next + (uint64_t)(int64_t)insn.rel;
+	switch (insn.kind) {
+	case GR_INSN_JCC:
+	case GR_INSN_LOOP:
+		return rip == next || rip == target;
+	case GR_INSN_JMP:
+	case GR_INSN_CALL:
+		return rip == target;
+	case GR_INSN_INDIRECT:
+	case GR_INSN_RET:
+		return rip != next;
+	default:
+		return rip == next;
+	}
+}
+
 static enum gr_spin step(struct gr_thread *self, const struct gr_context *at)
 {
 	if (is_pause(at->greg[REG_RIP]))
 		spin.pause = at->greg[REG_RIP];
+	spin.rip = at->greg[REG_RIP];
 	enum gr_spin found_out = touch(self, at);
 	return found_out == GR_SPIN_NONE ? none() : found_out;
 }
@@ -144,8 +173,9 @@ enum gr_spin gr_spin_begin(struct gr_thread *self, const struct gr_context *at)
 
 enum gr_spin gr_spin_step(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
 {
+	bool seen = leads_to(spin.rip, at->greg[REG_RIP]);
 	spin.steps++;
-	if (is_back(at)) {
+	if (seen && is_back(at)) {
 		if (!describe(ret))
 			return none();
 		gr_state_take(self, at, ret);
@@ -153,7 +183,7 @@ enum gr_spin gr_spin_step(struct gr_thread *self, const struct gr_context *at, s
 	}
 	if (spin.steps == STEPS)
 		return none();
-	if (spin.steps == spin.moves)
+	if (!seen || spin.steps == spin.moves)
 		move_on(at);
 	return step(self, at);
 }
