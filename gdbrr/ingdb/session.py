@@ -73,13 +73,14 @@ class Session:
         server = self._serve(["serve", *options, *where, full])
         self._open(server, here=not packed, foreign=packed or trust)
         wanted = str(self.status().get("program", ""))
+        loaded = program.file()
         if packed:
             pass  # GDB has got the program from the server, as every file
-        elif not program.file():
+        elif not loaded:
             if os.path.isfile(wanted):
                 program.load(wanted)
-        elif wanted and os.path.realpath(program.file()) != os.path.realpath(wanted):
-            compat.write(f"Note: this demo is of {wanted}, and GDB has {program.file()}. Try: file {wanted}")
+        elif wanted and os.path.realpath(loaded) != os.path.realpath(wanted):
+            compat.write(f"Note: this demo is of {wanted}, and GDB has {loaded}. Try: file {wanted}")
         early = not start and bool(self.status().get("early"))
         moved = early and not self._settles(began + patience)
         if early and not moved:

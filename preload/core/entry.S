@@ -140,12 +140,7 @@ gr_leave:
 	.cfi_remember_state
 	mov 56(%rsp), %rsp
 	.cfi_def_cfa %rsp, 0
-	.cfi_same_value %rbx
-	.cfi_same_value %rbp
-	.cfi_same_value %r12
-	.cfi_same_value %r13
-	.cfi_same_value %r14
-	.cfi_same_value %r15
+	OUT_OF_FRAME
 	.cfi_register %rip, %rcx
 	jmp *%rcx
 	.cfi_restore_state

@@ -92,7 +92,7 @@
 	mov %r11, %rsi
 .endm
 
-// For unwinders, and gdbrr/rsp/process/unwind.py: with %rsp at a frame, the program is where its registers say.
+// For unwinders, and gdbrr/rsp/unwind: with %rsp at a frame, the program is where its registers say.
 .macro IN_FRAME
 	.cfi_escape 0x0f, 3, 0x77, 56, 0x06              // CFA: the frame's rsp
 	.cfi_escape 0x10, 3, 2, 0x77, 8                  // rbx
@@ -102,5 +102,15 @@
 	.cfi_escape 0x10, 14, 3, 0x77, 0xf0, 0           // r14
 	.cfi_escape 0x10, 15, 3, 0x77, 0xf8, 0           // r15
 	.cfi_escape 0x10, 16, 3, 0x77, 0x80, 1           // rip at 128
+.endm
+
+// The same: the registers that functions keep are the program's again.
+.macro OUT_OF_FRAME
+	.cfi_same_value %rbx
+	.cfi_same_value %rbp
+	.cfi_same_value %r12
+	.cfi_same_value %r13
+	.cfi_same_value %r14
+	.cfi_same_value %r15
 .endm
 #endif

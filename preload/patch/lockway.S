@@ -59,12 +59,7 @@ gr_lock_stub:
 	mov 120(%rsp), %r15
 	mov 56(%rsp), %rsp
 	.cfi_def_cfa %rsp, 8 - BELOW
-	.cfi_same_value %rbx
-	.cfi_same_value %rbp
-	.cfi_same_value %r12
-	.cfi_same_value %r13
-	.cfi_same_value %r14
-	.cfi_same_value %r15
+	OUT_OF_FRAME
 	.cfi_offset %rip, -8
 	lea -BELOW(%rsp), %rsp
 	.cfi_def_cfa_offset 8

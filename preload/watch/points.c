@@ -240,10 +240,10 @@ static void keep(const struct gr_hit *hit)
 
 static bool condition_met(const struct gr_thread *self, const struct gr_point *point, const greg_t *r)
 {
-	struct gr_regs regs = r ? gr_regs_of(r) : self->pub.shown; // in an operation the program stands at its call
 	uint32_t at = point->condition, len = point->condition_len;
 	if (!len || at >= GR_CONDITION_ROOM || len > GR_CONDITION_ROOM - at)
 		return true;
+	struct gr_regs regs = r ? gr_regs_of(r) : self->pub.shown; // in an operation the program stands at its call
 	return gr_condition_met(gr_slot->condition + at, len, &regs);
 }
 

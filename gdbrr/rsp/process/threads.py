@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import itertools
 import os
 import re
@@ -22,7 +23,7 @@ from gdbrr.rsp.regs import EXPEDITED, Layout
 from gdbrr.rsp.request import ThreadId
 from gdbrr.rsp.reverse import SOFTWARE
 from gdbrr.rsp.stop import to_kernel
-from gdbrr.rsp.unwind.frames import Unwinder
+from gdbrr.rsp.unwind.frames import Unwinder, at_syscall
 from gdbrr.rsp.unwind.stubs import behind_lock
 from gdbrr.rsp.upstream import MOST, Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
@@ -109,7 +110,12 @@ class Attached:
     def _at_call(self, view: ThreadView) -> ThreadView:
         if not view.in_engine or view.trapped or not self._in_engine(view.regs.get("rip", 0)):
             return view
-        return Unwinder(self.pid, self._engine or []).shown(view)
+        return self._unwinder.shown(view)
+
+    @functools.cached_property
+    def _unwinder(self) -> Unwinder:
+        """For who has seen a thread in the engine, and so knows where that is."""
+        return Unwinder(self.pid, self._engine or [])
 
     def view(self, tid: int) -> ThreadView | None:
         """A thread as GDB shall see it. Of a live process it may have been stopped on its way into the engine or out
@@ -134,9 +140,9 @@ class Attached:
         if view.in_engine:
             return dataclasses.replace(view, tid=tid, ret_pc=behind_lock(view.regs["rip"], memory) or view.ret_pc)
         if self._in_engine(pc):
-            return view if pc in self.points else Unwinder(self.pid, self._engine or []).outside(view, regs)
+            return view if pc in self.points else self._unwinder.outside(view, regs)
         if memory(pc - 2, 2) == SYSCALL and self._has_trapped(tid):
-            return dataclasses.replace(view, in_engine=True, regs={**regs, "rip": pc - 2}, ret_pc=pc)
+            return at_syscall(view, regs)
         return view
 
     def _has_trapped(self, tid: int) -> bool:
@@ -150,7 +156,7 @@ class Attached:
         it is on its way to a system call, at which it is seen."""
         view = self.views().get(tid)
         if view is not None and not view.in_engine:
-            view = Unwinder(self.pid, self._engine or []).outside(view, self.upstream.registers(tid))
+            view = self._unwinder.outside(view, self.upstream.registers(tid))
         if view is None or not view.in_engine or not view.ret_pc:
             return None
         return view if self.upstream.memory(view.regs["rip"], 2) != SYSCALL else None

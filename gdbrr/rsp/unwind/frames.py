@@ -48,6 +48,11 @@ def led_here(read: Callable[[int, int], bytes], call: int, stack: int) -> bool:
     return bool(_CALL.match(code)) and insn is not None and back == call + insn.length
 
 
+def at_syscall(view: ThreadView, regs: dict[str, int]) -> ThreadView:
+    """VIEW of a thread that really has REGS, those behind a system call that it has not made yet."""
+    return replace(view, in_engine=True, regs={**regs, "rip": regs["rip"] - 2}, ret_pc=regs["rip"])
+
+
 class Unwinder:
     def __init__(self, pid: int, code: Sequence[tuple[int, int]]) -> None:
         """CODE is where the engine's is, its own file first."""
@@ -81,10 +86,6 @@ class Unwinder:
             return view
         ret_pc = shown.pop("ret_pc")
         return replace(view, in_engine=True, regs={**dict.fromkeys(NAMES, UNKNOWN), **regs, **shown}, ret_pc=ret_pc)
-
-    def called(self, view: ThreadView, regs: dict[str, int]) -> ThreadView:
-        """VIEW of a thread that really has REGS, those behind a system call that it has not made yet."""
-        return replace(view, in_engine=True, regs={**regs, "rip": regs["rip"] - 2}, ret_pc=regs["rip"])
 
     def _outside(self, view: ThreadView, regs: dict[str, int]) -> dict[str, int] | None:
         """The program's registers and `ret_pc`; 0 for that: it is in the program, but for the address."""

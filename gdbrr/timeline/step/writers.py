@@ -61,11 +61,8 @@ class Writers:
         if found.piece.executes or hit.by_operation:
             return False
         if hit.pc not in self._repeated:
-            worker = self._checkpoints.worker_at(hit.tick, progress)
-            try:
+            with self._at(hit.tick, progress) as worker:
                 code = worker.read(hit.pc - LONGEST, 2 * LONGEST)
-            finally:
-                worker.drop()
             here = is_repeated(code[LONGEST:])
             behind = any(is_repeated(code[at:LONGEST]) for at in range(LONGEST))
             self._repeated[hit.pc] = here or behind

@@ -24,7 +24,8 @@ static struct {
 	uint32_t steps, moves; // the step at which the state moves on
 	uint64_t greg[GR_STATE_REGISTERS], vectors;
 	uint64_t pause; // the newest that was executed; 0: none
-	uint64_t rip;   // of the instruction that is being stepped over
+	uint64_t rip, there; // of the instruction that is being stepped over, and how much of `code` was there
+	uint8_t code[LONGEST];
 	uint32_t count;
 	struct { uint64_t addr, value; } word[WORDS];
 } spin;
@@ -104,10 +105,9 @@ static bool describe(struct gr_state *ret)
 }
 
 // ---------------------------------------------------------------- `pause`
-static bool is_pause(uint64_t rip)
+static bool is_pause(void)
 {
-	uint8_t code[2];
-	return gr_peek(code, rip, sizeof code) == sizeof code && code[0] == 0xf3 && code[1] == 0x90;
+	return spin.there >= 2 && spin.code[0] == 0xf3 && spin.code[1] == 0x90;
 }
 
 // What is not proved, but executes `pause`, says itself that it waits, which nobody does who has something to compute.
@@ -131,14 +131,12 @@ bool gr_spin_pauses(const struct gr_context *at)
 // ---------------------------------------------------------------- steps
 // INVARIANT(each-step-seen): below a debugger a step may be told twice, or not at all, when its signal meets another one; then what
 // was touched is not all that the cycle touches.
-static bool leads_to(uint64_t from, uint64_t rip)
+static bool leads_to(uint64_t rip)
 {
-	uint8_t code[LONGEST];
 	struct gr_insn insn;
-	uint64_t there = gr_peek(code, from, sizeof code);
-	if (!gr_decode(code, there, &insn))
+	if (!gr_decode(spin.code, spin.there, &insn))
 		return false;
-	uint64_t next = from + insn.length, target = next + (uint64_t)(int64_t)insn.rel;
+	uint64_t next = spin.rip + insn.length, target = next + (uint64_t)(int64_t)insn.rel;
 	switch (insn.kind) {
 	case GR_INSN_JCC:
 	case GR_INSN_LOOP:
@@ -156,9 +154,10 @@ static bool leads_to(uint64_t from, uint64_t rip)
 
 static enum gr_spin step(struct gr_thread *self, const struct gr_context *at)
 {
-	if (is_pause(at->greg[REG_RIP]))
-		spin.pause = at->greg[REG_RIP];
 	spin.rip = at->greg[REG_RIP];
+	spin.there = gr_peek(spin.code, spin.rip, sizeof spin.code);
+	if (is_pause())
+		spin.pause = spin.rip;
 	enum gr_spin found_out = touch(self, at);
 	return found_out == GR_SPIN_NONE ? none() : found_out;
 }
@@ -173,7 +172,7 @@ enum gr_spin gr_spin_begin(struct gr_thread *self, const struct gr_context *at)
 
 enum gr_spin gr_spin_step(struct gr_thread *self, const struct gr_context *at, struct gr_state *ret)
 {
-	bool seen = leads_to(spin.rip, at->greg[REG_RIP]);
+	bool seen = leads_to(at->greg[REG_RIP]);
 	spin.steps++;
 	if (seen && is_back(at)) {
 		if (!describe(ret))
