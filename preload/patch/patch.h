@@ -77,6 +77,7 @@ struct gr_plan {
 	uint64_t jcc_target;
 	uint8_t rip_at, rip_length;   // ... or a load from `rip_target` there, with its distance in the last 4 bytes
 	uint64_t rip_target;
+	bool loads;                   // one of them reads memory
 	uint64_t back;                // where the original goes on; 0: the moved code never gets there
 };
 

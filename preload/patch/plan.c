@@ -6,7 +6,7 @@
 // Functions and their borders come from .eh_frame_hdr, so decoding starts at an instruction's start. What follows a call
 // is moved only where it cannot be reached in another way: no branch of the function and no 32-bit distance anywhere in
 // the object's code ends there, and the function has no jump through a table. Nothing with memory operands is moved, so
-// no moved instruction faults or is seen by a watchpoint.
+// no moved instruction faults or is seen by a watchpoint; behind locks of the C library loads are that cannot fault.
 #include <dlfcn.h>
 #include <elf.h>
 
@@ -84,11 +84,24 @@ static bool is_load(const uint8_t *p)
 	return p[0] == 0x8b || (p[0] == 0x0f && p[1] == 0x6f);
 }
 
+// From the stack, by its pointer.
+static bool is_stack_load(const uint8_t *p)
+{
+	if ((*p & 0xf0) == 0x40 && *p++ & 3)
+		return false; // r12 stands there for the pointer, or an index
+	return p[0] == 0x8b && p[1] >> 6 != 3 && (p[1] & 7) == 4 && p[2] == 0x24;
+}
+
 // Appends the instruction at `pc`; false if it means something else elsewhere.
 static bool move(struct gr_plan *plan, uint64_t pc, const struct gr_insn *insn)
 {
 	uint8_t *to = plan->moved + plan->moved_length;
 	switch ((enum gr_insn_kind)insn->kind) {
+	case GR_INSN_MEMORY:
+		if (!is_stack_load((const uint8_t *)pc))
+			return false;
+		plan->loads = true;
+		// fall through
 	case GR_INSN_PLAIN:
 	case GR_INSN_RET:
 		memcpy(to, (const void *)pc, insn->length);
@@ -107,6 +120,7 @@ static bool move(struct gr_plan *plan, uint64_t pc, const struct gr_insn *insn)
 		if (plan->jcc_at != 0xff || plan->rip_at != 0xff || !is_load((const uint8_t *)pc))
 			return false;
 		memcpy(to, (const void *)pc, insn->length);
+		plan->loads = true;
 		plan->rip_at = plan->moved_length;
 		plan->rip_length = insn->length;
 		plan->rip_target = pc + insn->length + (uint64_t)(int64_t)*(const int32_t *)(pc + insn->length - 4);
@@ -138,6 +152,7 @@ bool gr_plan_follow(const struct gr_function *function, uint64_t pc, uint64_t wi
 	ret->jcc_at = ret->rip_at = 0xff;
 	ret->jcc_target = 0;
 	ret->back = 0;
+	ret->loads = false;
 	while (pc < window) {
 		if (pc >= function->end || !gr_decode((const uint8_t *)pc, function->end - pc, &insn) || !move(ret, pc, &insn))
 			return false;
@@ -186,7 +201,7 @@ bool gr_plan_make(struct gr_thread *self, uint64_t site, struct gr_plan *ret)
 		ret->nr = *(const uint32_t *)(before + 1);
 		return true;
 	}
-	if (!gr_plan_follow(&function, site + 2, site + JUMP, ret) || ret->rip_at != 0xff)
+	if (!gr_plan_follow(&function, site + 2, site + JUMP, ret) || ret->loads)
 		return false; // what reads memory is not moved
 	return !branches_into(&function, site + 2, site + JUMP);
 }
