@@ -21,7 +21,7 @@ ENGINE_DIRS := core log ctl heap patch replay digest signal signal/tsc signal/lo
 ENGINE_C := $(filter-out preload/log/merge.c preload/patch/atomics.c,$(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.c))) \
             $(wildcard preload/init.c)
 ENGINE_S := $(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.S)) $(wildcard preload/*.S)
-LAUNCH_O := $(patsubst %,$(BUILD)/launch/%.o,launch fence carried libraries tracer syscall/table)
+LAUNCH_O := $(patsubst %,$(BUILD)/launch/%.o,launch fence carried libraries random tracer syscall/table)
 ENGINE_O := $(ENGINE_C:preload/%.c=$(BUILD)/obj/%.o) $(ENGINE_S:preload/%.S=$(BUILD)/obj/%.o)
 
 WARNINGS := -Wall -Wextra $(WERROR)

@@ -12,6 +12,7 @@
 #include "carried.h"
 #include "fence.h"
 #include "libraries.h"
+#include "random.h"
 #include "tracer.h"
 
 #include <elf.h>
@@ -379,7 +380,7 @@ static bool layout_kept(void)
 }
 
 // Looks at what was really loaded: of a script, the interpreter.
-static void program_check(const struct options *opt, uint64_t *ret_random)
+static void program_check(const struct options *opt)
 {
 	char link[64], name[PATH_MAX];
 	snprintf(name, sizeof name, "%s", opt->exe);
@@ -402,22 +403,11 @@ static void program_check(const struct options *opt, uint64_t *ret_random)
 		refuse(EXIT_REFUSED, "run a copy of it without the setuid or setgid bit",
 			"%s is a setuid or setgid program, which gdbrr cannot record", name);
 	close(fd);
-	*ret_random = gr_auxv_get(child, AT_RANDOM);
 	if (gr_auxv_get(child, AT_BASE) == 0)
 		refuse(EXIT_REFUSED, "link it dynamically, without -static",
 			"%s is statically linked, which gdbrr cannot record: it records through a shared library", name);
 	if (gr_auxv_get(child, AT_SECURE))
 		refuse(EXIT_REFUSED, "run a copy of it without privileges", "%s runs with raised privileges, which gdbrr cannot record", name);
-}
-
-static void random_set(uint64_t addr, const uint8_t bytes[16])
-{
-	for (int i = 0; i < 16; i += 8) {
-		uint64_t word;
-		memcpy(&word, bytes + i, 8);
-		if (addr == 0 || ptrace(PTRACE_POKEDATA, child, addr + (uint64_t)i, word) < 0)
-			refuse(EXIT_REFUSED, "report it", "the random bytes of the program's start cannot be set: %s", strerror(errno));
-	}
 }
 
 static void cwd_enter(const char *dir)
@@ -474,10 +464,9 @@ int main(int argc, char **argv)
 	ctl->slot[0].pid = (uint32_t)child;
 	close(sync[1]);
 	exec_await(&opt, sync[0]);
-	uint64_t random;
-	program_check(&opt, &random);
-	if (opt.has_random)
-		random_set(random, opt.random);
+	program_check(&opt);
+	if ((opt.has_random && !gr_random_set(child, opt.random)) || !gr_random_hide(child))
+		refuse(EXIT_REFUSED, "report it", "the randomness of the program's start cannot be taken away: %s", strerror(errno));
 	if (opt.carried)
 		cwd_enter(opt.cwd), gr_carried_restore(child);
 	if ((opt.carried || opt.log) && !followed())

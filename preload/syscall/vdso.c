@@ -57,8 +57,8 @@ void gr_vdso_trapped(uint64_t pc)
 		gr_vdso_forget();
 }
 
-// mov $nr, %eax; syscall; ret; where call sites are patched, with a jump for the mov. A function without a call of its own
-// (the random generator of Linux 6.11, which then falls back to getrandom) gets mov $-ENOSYS, %rax; ret.
+// mov $nr, %eax; syscall; ret; where call sites are patched, with a jump for the mov. The random generator of Linux 6.11, whose
+// other name the launcher has hidden (preload/random.c), gets mov $-ENOSYS, %rax; ret.
 static void rewrite(uint8_t *text, const char *name)
 {
 	static const uint8_t fails[] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
@@ -71,7 +71,7 @@ static void rewrite(uint8_t *text, const char *name)
 			memcpy(text, code, sizeof code);
 			return;
 		}
-	if (gr_strcmp("__vdso_getrandom", name) == 0)
+	if (gr_strcmp("getrandom", name) == 0)
 		memcpy(text, fails, sizeof fails);
 }
 

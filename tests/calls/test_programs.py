@@ -32,6 +32,7 @@ PROGRAMS = (
     "calls_memory",
     "calls_network",
     "calls_partial",
+    "calls_random",
     "calls_spawn",
     "calls_spawn_threads",
     "calls_views",

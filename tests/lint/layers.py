@@ -69,6 +69,8 @@ C_RANKS = {
     "libraries.c": 8,
     "libraries.h": 8,
     "launch.c": 8,
+    "random.c": 8,
+    "random.h": 8,
     "tracer.c": 8,
     "tracer.h": 0,
 }
