@@ -1,6 +1,6 @@
 // Looking up before the first call; see bind.h.
 // Runs in: the constructor; a thread that makes another one, on the engine's stack.
-// May call: the loader's own resolver and _dl_catch_error.
+// May call: the loader's own resolver and _dl_catch_exception.
 // Owns: the loader's resolver.
 #include "bind.h"
 
@@ -16,17 +16,18 @@
 #define PUSH 0x68
 static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
 
-// _dl_fixup in glibc's elf/dl-runtime.c: looks up, writes the slot, and says where the function is. Where there is none, _dl_catch_error
-// comes back with a text.
+// _dl_fixup in glibc's elf/dl-runtime.c: looks up, writes the slot, and says where the function is. Where there is none,
+// _dl_catch_exception comes back with a text, in memory of its own.
+struct exception { const char *object, *text; char *memory; };
 static uint64_t (*resolve)(struct link_map *map, uint32_t number);
-static int (*catch_error)(const char **object, const char **text, bool *allocated, void (*work)(void *), void *data);
+static int (*catch_exception)(struct exception *ret, void (*work)(void *), void *data);
 
 struct call { struct link_map *map; uint32_t number; uint64_t found; };
 
 void gr_bind_init(uint64_t resolver)
 {
 	resolve = (uint64_t (*)(struct link_map *, uint32_t))resolver;
-	catch_error = (typeof(catch_error))dlvsym(RTLD_DEFAULT, "_dl_catch_error", "GLIBC_PRIVATE");
+	catch_exception = (typeof(catch_exception))dlvsym(RTLD_DEFAULT, "_dl_catch_exception", "GLIBC_PRIVATE");
 }
 
 static void look_up(void *data)
@@ -51,14 +52,12 @@ static bool is_unbound(uint64_t target, uint32_t number)
 static void bind(struct link_map *map, uint32_t number, uint64_t *slot)
 {
 	struct call call = {map, number, 0};
-	const char *object, *text = NULL;
-	bool allocated = false;
+	struct exception none = {0};
 	uint64_t before = *slot;
 	if (!is_unbound(before, number))
 		return;
-	catch_error(&object, &text, &allocated, look_up, &call);
-	if (text && allocated)
-		free((void *)text); // the allocator is the loader's, be it the program's own
+	catch_exception(&none, look_up, &call);
+	free(none.memory); // the allocator is the loader's, be it the program's own
 	if (!call.found)
 		*slot = before; // a weak one that nobody has: somebody may bring it
 }
@@ -94,7 +93,7 @@ static void bind_object(struct link_map *map)
 void gr_bind_all(struct gr_thread *self)
 {
 	static bool done;
-	if (done || !resolve || !catch_error)
+	if (done || !resolve || !catch_exception)
 		return;
 	done = true;
 	self->nest++;

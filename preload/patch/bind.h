@@ -1,6 +1,6 @@
 // The program's calls into libraries that the loader would look up at the first call: looked up before there is a second thread.
 // Runs in: the constructor; a thread that makes another one, on the engine's stack.
-// May call: the loader's own resolver and _dl_catch_error.
+// May call: the loader's own resolver and _dl_catch_exception.
 // Owns: nothing.
 #pragma once
 

@@ -83,6 +83,15 @@ def test_ids_that_the_library_left_anywhere_are_no_difference(order: str, tmp_pa
         assert run(*GDBRR, "replay", demo).expect(0).out == first.out
 
 
+def test_the_first_digits_of_an_id_are_no_difference(tmp_path: Path) -> None:
+    """The rest was overwritten."""
+    demo = tmp_path / "x.demo"
+    first = record(demo, "serial", 1, programs.build("signal_ids"), "starts").expect(0)
+    assert several(demo) > 0
+    for _ in range(REPLAYS):
+        assert run(*GDBRR, "replay", demo).expect(0).out == first.out
+
+
 # ---------------------------------------------------------------- negative controls
 @pytest.mark.parametrize("order", ORDERS[1:])
 def test_control_a_number_beside_ids_is_named(order: str, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import random
+import resource
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -188,5 +189,10 @@ def test_operations_that_are_only_counted_cannot_be_followed(growing: Growing) -
 
 
 def test_a_file_that_cannot_be_so_large_is_told(tmp_path: Path) -> None:
-    with open(tmp_path / "image", "wb") as file, pytest.raises(GdbrrError, match=r"limits\.log"):
-        GrowingImage(file.fileno(), 1 << 58)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, before[1]))
+    try:
+        with open(tmp_path / "image", "wb") as file, pytest.raises(GdbrrError, match=r"limits\.log"):
+            GrowingImage(file.fileno(), 1 << 40)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
