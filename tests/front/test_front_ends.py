@@ -13,6 +13,7 @@ import pytest
 
 from harness import ROOT, programs
 from harness.run import gdbrr
+from harness.said import ENDS
 from harness.screen import Screen
 from harness.terminal import Terminal
 
@@ -212,6 +213,6 @@ def test_the_way_is_back_from_an_end_that_a_front_end_led_to(program: Path, scen
         front.type("-exec-step-instruction --reverse\n")
         front.wait_for('reason="end-stepping-range"')
         front.type("-exec-continue --reverse\n")
-        front.wait_for("No more reverse-execution history")
+        front.wait_for(*ENDS)
         front.type("-gdb-exit\n")
         assert front.wait() == 0 and b"Fatal" not in front.seen, front.seen

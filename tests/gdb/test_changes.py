@@ -9,6 +9,7 @@ import pytest
 
 from harness import programs
 from harness.run import gdbrr
+from harness.said import NO_MORE
 
 from .session import whole
 
@@ -119,7 +120,7 @@ def test_a_crash_and_a_breakpoint_in_a_called_function(demo: Path) -> None:
     assert re.search(r"^#0 .* crash \(\)", out, re.MULTILINE)
     assert "add (a=7, b=1)" in out and "<function called from gdb>" in out
     assert "Value returned is" in out
-    assert "No more reverse-execution history" in out
+    assert NO_MORE.search(out)
 
 
 def test_a_change_needs_a_moment_to_come_back_to(demo: Path) -> None:

@@ -12,6 +12,7 @@ import pytest
 from gdbrr.launch import engine
 from harness import programs
 from harness.run import gdbrr
+from harness.said import NO_MORE
 
 from .session import recorded, whole
 
@@ -112,7 +113,7 @@ def test_a_thread_alone_goes_no_further_than_its_turn(tmp_path: Path) -> None:
     gone_on = [(row[0], row[2]) for row in told[3:]] + re.findall(ends, locked)
     assert (owner[1], str(ticks[1])) in gone_on and ticks[1] > ticks[0], out
     assert not re.findall(waits, off), out
-    assert "No more reverse-execution history" in off and "(100%)" in off, out
+    assert NO_MORE.search(off) and "(100%)" in off, out
 
 
 def test_a_thread_alone_goes_back_to_its_birth(tmp_path: Path) -> None:
@@ -127,7 +128,7 @@ def test_a_thread_alone_goes_back_to_its_birth(tmp_path: Path) -> None:
     first, number, last = numbers(out)[:3]
     assert first == last and out.count(f"hit Breakpoint 1, here (number={number})") == 4, out
     assert re.search(rf"^tick (?!0 ).*thread {first} ", out, re.MULTILINE), out
-    assert out.count("No more reverse-execution history") >= 3, out
+    assert len(NO_MORE.findall(out)) >= 3, out
     assert "internal-error" not in out and "E03" not in out, out
 
 
@@ -309,7 +310,7 @@ def test_back_from_a_stop_in_front_of_the_first_operation() -> None:
     moves = ("rr-when", "reverse-stepi", "rr-when", "reverse-continue", "rr-live", "continue", "rr-when")
     out = whole(programs.build("scenes", ["-O0"]), "rr-start crash", *moves)
     assert re.search(r"^recording: 1 ticks so far", out, re.MULTILINE), out
-    assert "No more reverse-execution history" in out and "Program terminated with signal SIGSEGV" in out, out
+    assert NO_MORE.search(out) and "Program terminated with signal SIGSEGV" in out, out
     assert re.search(r"^tick 1:0x\w+#1 of 1 ", out, re.MULTILINE), out
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness import programs
+from harness.said import NO_MORE
 
 from .session import recorded, whole
 
@@ -57,7 +58,7 @@ def test_a_search_in_vain_stays(demo: Path) -> None:
     """The start, where it ended, is nobody's concern."""
     out = past(demo, "rr-goto 3", "rr-when", "rr-back -w sum", "rr-back -b fibonacci", "rr-back 99 -w sum", "rr-when")
     assert len(re.findall(r"^tick 3 ", out, re.MULTILINE)) == 3, out
-    assert "No more reverse-execution history" not in out and not re.search(r"^tick 0 ", out, re.MULTILINE), out
+    assert not NO_MORE.search(out) and not re.search(r"^tick 0 ", out, re.MULTILINE), out
     assert len(re.findall("^rr-back: .* before here. Try: rr-goto start$", out, re.MULTILINE)) == 3, out
 
 

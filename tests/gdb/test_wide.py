@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import programs
+from harness.said import NO_MORE
 
 from .session import recorded, whole
 
@@ -40,7 +41,7 @@ def test_every_change_forwards_and_back(demo: Path) -> None:
         r"Hardware watchpoint 1: .*\n\nOld value = .*\nNew value = .*\n(?:.* in )?main \(\) at \S+:(\d+)", out
     )
     assert len(stops) == 10, out
-    assert out.count("No more reverse-execution history") == 2, out
+    assert len(NO_MORE.findall(out)) == 2, out
     # Forwards it stops behind the store of a line, backwards in front of it.
     changed, flipped = "data[", "data[17777] ="
     text = [SOURCE[int(line) - 1] for line in stops[5:]]
@@ -81,7 +82,7 @@ def test_one_instruction_may_fill_it(demo: Path) -> None:
     assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["2", "0"], out
     _, _, behind, before, again = moments(out)
     assert behind == again != before and behind.split(":")[0] == before.split(":")[0], out
-    assert "No more reverse-execution history" in out, out
+    assert NO_MORE.search(out), out
 
 
 def test_beside_a_breakpoint_and_a_step(demo: Path) -> None:
@@ -136,7 +137,7 @@ def test_each_access_forwards_and_back(reads: Path) -> None:
     code = ["across", "repeated", "swapped"]
     stops = ["read" if name.endswith("read") else name for name in told(out)]
     assert stops == [*code, "read", "read", *code[::-1]], out
-    assert out.count("No more reverse-execution history") == 1, out
+    assert len(NO_MORE.findall(out)) == 1, out
 
 
 def test_a_step_over_a_read_tells_it(reads: Path) -> None:

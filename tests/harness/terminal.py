@@ -57,10 +57,10 @@ class Terminal:
     def type(self, keys: str) -> None:
         os.write(self._master, keys.encode())
 
-    def wait_for(self, text: str) -> None:
-        """Until TEXT has appeared."""
-        while text.encode() not in self.seen:
-            self._read(f"{text!r} did not appear")
+    def wait_for(self, *texts: str) -> None:
+        """Until one of TEXTS has appeared."""
+        while not any(text.encode() in self.seen for text in texts):
+            self._read(f"{' or '.join(map(repr, texts))} did not appear")
 
     def wait(self) -> int:
         """Until the command has ended; its status as a shell has it."""

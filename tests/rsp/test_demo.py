@@ -11,12 +11,11 @@ from pathlib import Path
 import pytest
 
 from gdbrr.timeline.model import Moment
+from harness.said import NO_MORE
 from rsp.conftest import ROOT, TOKEN, Served, Starter, as_words, gdb_words, survivors
 from rsp.fake import ORDER, FakeTimeline
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
-
-NO_MORE = re.compile("No more reverse-execution history|Reached end of recorded history")
 
 
 def values(out: str, name: str) -> list[int]:
@@ -190,7 +189,7 @@ def test_more_watchpoints_than_the_cpu_has(demo: Served, known: FakeTimeline) ->
     out = demo.gdb("starti", *(f"watch -l {name}" for name in names), *["continue"] * 6, *["reverse-continue"] * 7)
     hits = re.findall(r"hit Hardware watchpoint (\d+)", out)
     assert len(hits) == 12 and hits[:6] == hits[6:][::-1], out
-    assert "No more reverse-execution history" in out
+    assert NO_MORE.search(out)
 
 
 def test_an_access_watchpoint(demo: Served) -> None:

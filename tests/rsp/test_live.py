@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.said import NO_MORE
 from rsp.conftest import Served
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
@@ -59,7 +60,7 @@ def test_the_past_ends_where_the_process_stands(live: Served) -> None:
     past = out.split("Old value")[-1]
     assert "$1 = 40" in past
     assert "$2 = 157" in past
-    assert re.search("No more reverse-execution history|Reached end of recorded", past)
+    assert NO_MORE.search(past)
     assert "New value = 197" not in out
 
 

@@ -11,6 +11,7 @@ import pytest
 from gdbrr.config import tables
 from harness import programs
 from harness.run import gdbrr
+from harness.said import NO_MORE
 
 from ..session import recorded, whole
 
@@ -88,7 +89,7 @@ def test_where_nothing_is_called(demo: Path) -> None:
     out = played(
         demo, "catch syscall fork", "reverse-continue", "rr-when", "continue", "rr-when", "catch syscall nothing"
     )
-    assert out.count("No more reverse-execution history") == 2, out
+    assert len(NO_MORE.findall(out)) == 2, out
     ticks = [int(tick) for tick in re.findall(r"^tick (\d+)", out, re.MULTILINE)]
     assert ticks[1] == 0 and ticks[2] == ticks[0], out
     assert "Unknown syscall name 'nothing'" in out, out

@@ -10,6 +10,7 @@ import pytest
 
 from harness import programs
 from harness.run import gdbrr, run
+from harness.said import NO_MORE
 
 from ..session import recorded, whole, words
 
@@ -87,7 +88,7 @@ def test_caught_by_name_and_without(demo: Path) -> None:
     hits = re.findall(r"atchpoint (\d) \(signal (\w+)\), |received signal (\w+)", out)
     names = [" ".join(filter(None, words)) for words in hits]
     assert names == ["1 SIGUSR1", "1 SIGUSR2", "1 SIGTERM", "2 SIGTERM", "SIGUSR2", "3 SIGUSR1"], out
-    assert out.count("No more reverse-execution history") == 2, out
+    assert len(NO_MORE.findall(out)) == 2, out
 
 
 def test_what_is_asked_changes_nothing(demo: Path) -> None:
@@ -195,7 +196,7 @@ def test_between_breakpoints_and_calls(demo: Path) -> None:
         *("call to", "returned from", "SIGTERM", "plain"),
     ]
     assert names == [*forwards, *forwards[-2::-1]], out
-    assert out.count("No more reverse-execution history") == 1, out
+    assert len(NO_MORE.findall(out)) == 1, out
 
 
 def test_in_the_process_that_is_recorded() -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from harness import programs
 from harness.run import gdbrr
+from harness.said import NO_MORE
 
 from ..session import whole
 
@@ -48,7 +49,7 @@ def test_those_passes_and_no_others_in_both_directions(condition: str, wanted: l
     back = *["reverse-continue", "print total"] * len(wanted), "reverse-continue"
     out = played(f"rr-replay --start {demo}", f"break touch if {condition}", *there, *back, "rr-when")
     assert numbers(out) == [*wanted, *reversed(wanted)], out
-    assert "No more reverse-execution history" in out and re.search(r"^tick 0 of", out, re.MULTILINE), out
+    assert NO_MORE.search(out) and re.search(r"^tick 0 of", out, re.MULTILINE), out
 
 
 def test_back_to_a_place_with_a_condition(demo: Path) -> None:

@@ -34,7 +34,7 @@ def each(back, moment):
         said = gdb.execute(back, to_string=True)
         gdb.execute("set exec-direction forward")
         again = here()
-        ended = "No more reverse-execution" in said
+        ended = "history" in said
         if not ended:
             gdb.execute("rr-when", to_string=True)
             gdb.execute("stepi", to_string=True)
