@@ -160,15 +160,15 @@ class Server:
     def ended(self) -> bool:
         return self._process is None or self._process.poll() is not None
 
-    def failure(self) -> GdbrrError:
-        """Why the server ended, in its own words where it left some."""
+    def failure(self, silent: GdbrrError | None = None) -> GdbrrError:
+        """Why the server ended, or why it is ended now, in its own words where it left some; else SILENT."""
         assert self._stderr is not None
         if self._process is not None:
             self._end(self._process)
         self._stderr.seek(0)
         said = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
         if not said:
-            return GdbrrError("the server ended without a word", hint="try: gdbrr doctor")
+            return silent or GdbrrError("the server ended without a word", hint="try: gdbrr doctor")
         # "gdbrr serve: MESSAGE. HINT", which may go on over several lines; the command that failed is named by whoever
         # prints this. Anything else is a traceback, and its last line says most.
         for prefix in ("gdbrr serve: ", "gdbrr: "):

@@ -168,10 +168,10 @@ class Session:
             try:
                 self._connection = compat.connect(server.socket)
             except compat.ERRORS as error:
-                if server.ended():
-                    raise server.failure() from error
+                # It may have hung up and be on its way to its end, where it says why.
                 why = str(error).rstrip(".")
-                raise GdbrrError(f"GDB cannot connect to the server: {why}", hint="try it again") from error
+                failed = GdbrrError(f"GDB cannot connect to the server: {why}", hint="try it again")
+                raise server.failure(failed) from error
         except BaseException:
             server.close()
             self._set_back()

@@ -10,13 +10,11 @@
 #define PLACES 64
 #define TRIES 0x2000 // of a few microseconds each
 #define DIGITS 7     // of the greatest id there may be: 1 << 22
-#define CUT 4        // most of them that are overwritten
-#define WORD 8
 #define CLOCK 7      // the bits of a clock's number that are not the id's
 
 enum form { ID, CLOCK_OF_ID, TEXT };
 
-static struct place { uint32_t at, id, length, cut; enum form form; } places[PLACES];
+static struct place { uint32_t at, id, length; enum form form; } places[PLACES];
 static uint32_t count, tries;
 
 bool gr_rename_word(uint32_t word, uint32_t recorded)
@@ -34,24 +32,15 @@ static bool means_another(uint32_t id)
 	return false;
 }
 
-static void add(uint64_t at, uint32_t id, uint32_t length, uint32_t cut, enum form form)
+static void add(uint64_t at, uint32_t id, uint32_t length, enum form form)
 {
 	if (id && id >> 22 == 0 && count < PLACES && means_another(id))
-		places[count++] = (struct place){(uint32_t)at, id, length, cut, form};
+		places[count++] = (struct place){(uint32_t)at, id, length, form};
 }
 
 static bool is_digit(uint8_t c)
 {
 	return c >= '0' && c <= '9';
-}
-
-// Only the first digits are left: glibc 2.41 writes the name of its stack onto the stack of each thread that begins, and what
-// is stored there later overwrites whole words.
-static void find_cut(uint64_t at, uint32_t digits, uint32_t length)
-{
-	for (uint32_t cut = 1, unit = 10; digits && cut <= CUT && length + cut <= DIGITS; cut++, unit *= 10)
-		for (uint32_t rest = 0; rest < unit; rest++)
-			add(at, digits * unit + rest, length, cut, TEXT);
 }
 
 static void find(const uint8_t *bytes, size_t n)
@@ -60,21 +49,19 @@ static void find(const uint8_t *bytes, size_t n)
 	for (size_t at = 0; at + 4 <= n; at += 4) {
 		uint32_t word;
 		memcpy(&word, bytes + at, sizeof word);
-		add(at, word, sizeof word, 0, ID);
-		add(at, ~word >> 3, sizeof word, 0, CLOCK_OF_ID);
+		add(at, word, sizeof word, ID);
+		add(at, ~word >> 3, sizeof word, CLOCK_OF_ID);
 	}
 	// What stands in front of a number may be the rest of a longer one, because they are written from behind.
 	for (size_t end = 0; end < n; end++) {
-		uint32_t id = 0, unit = 1, length;
+		uint32_t id = 0, unit = 1;
 		if (!is_digit(bytes[end]) || (end + 1 < n && is_digit(bytes[end + 1])))
 			continue;
-		for (length = 1; length <= DIGITS && length <= end + 1 && is_digit(bytes[end + 1 - length]); length++, unit *= 10) {
+		for (uint32_t length = 1; length <= DIGITS && length <= end + 1 && is_digit(bytes[end + 1 - length]); length++, unit *= 10) {
 			id += unit * (bytes[end + 1 - length] - '0');
 			if (bytes[end + 1 - length] != '0')
-				add(end + 1 - length, id, length, 0, TEXT);
+				add(end + 1 - length, id, length, TEXT);
 		}
-		if ((end + 1) % WORD == 0)
-			find_cut(end + 2 - length, id, length - 1);
 	}
 }
 
@@ -83,8 +70,6 @@ static bool put(const struct place *p, uint8_t *bytes, uint32_t id)
 {
 	uint32_t word;
 	if (p->form == TEXT) {
-		for (uint32_t i = 0; i < p->cut; i++)
-			id /= 10;
 		for (uint32_t i = p->length; i--; id /= 10)
 			bytes[p->at + i] = '0' + id % 10;
 		return id == 0 && (p->length == 1 || bytes[p->at] != '0');

@@ -24,6 +24,8 @@ from gdbrr.timeline.worker import Desynchronised
 from harness import programs
 from harness.run import Result, run
 
+pytestmark = pytest.mark.needs("unnamed_stacks")
+
 GDBRR = (sys.executable, "-m", "gdbrr")
 REPLAYS = int(os.environ.get("GDBRR_IDENTITY_REPLAYS", "3"))
 ORDERS = ("parallel", "serial", "random", "pct")
@@ -78,15 +80,6 @@ def test_ids_that_the_library_left_anywhere_are_no_difference(order: str, tmp_pa
     """INVARIANT(no-id-by-chance): in frames of handlers and on stacks; of threads that have ended, too."""
     demo = tmp_path / "x.demo"
     first = record(demo, order, 1, programs.build("signal_ids")).expect(0)
-    assert several(demo) > 0
-    for _ in range(REPLAYS):
-        assert run(*GDBRR, "replay", demo).expect(0).out == first.out
-
-
-def test_the_first_digits_of_an_id_are_no_difference(tmp_path: Path) -> None:
-    """The rest was overwritten."""
-    demo = tmp_path / "x.demo"
-    first = record(demo, "serial", 1, programs.build("signal_ids"), "starts").expect(0)
     assert several(demo) > 0
     for _ in range(REPLAYS):
         assert run(*GDBRR, "replay", demo).expect(0).out == first.out

@@ -1,5 +1,5 @@
 // Threads that have the C library name each other to the kernel, by ids out of its descriptors, and handlers that interrupt them there: ids
-// stay in registers, in handlers' frames and on stacks; with "names" also as text, with "starts" as the start of one.
+// stay in registers, in handlers' frames and on stacks; with "names" also as text.
 // Natively different: those ids; with "counts" also what each handler keeps on its stack, the time stamp counter. Nothing is printed of it.
 #include "sync.h"
 
@@ -12,7 +12,7 @@ enum { THREADS = 4, ROUNDS = 4 };
 static pthread_t threads[THREADS];
 static pthread_barrier_t everybody;
 static _Thread_local volatile sig_atomic_t caught;
-static int names, counts, starts;
+static int names, counts;
 
 static void on_signal(int number)
 {
@@ -31,14 +31,6 @@ static void *work(void *arg)
 	clockid_t clock;
 	struct timespec now;
 	cpu_set_t cpus;
-	volatile unsigned long left[2] = {0, ~0UL};
-	if (starts) { // as glibc 2.41 leaves it; the id is 720 bytes behind the FS base in glibc 2.31 to 2.41
-		char text[24];
-		unsigned long start;
-		snprintf(text, sizeof text, "ack:%d", *(const int *)(pthread_self() + 720));
-		memcpy(&start, text, sizeof start);
-		left[0] = start;
-	}
 	pthread_barrier_wait(&everybody);
 	for (int i = 0; i < ROUNDS; i++) {
 		snprintf(name, sizeof name, "%c-%d", (char)('a' + me), i);
@@ -51,14 +43,13 @@ static void *work(void *arg)
 		CHECK(!pthread_getaffinity_np(threads[next], sizeof cpus, &cpus));
 	}
 	pthread_barrier_wait(&everybody);
-	return (void *)(long)(caught + (left[1] == 0));
+	return (void *)(long)caught;
 }
 
 int main(int argc, char **argv)
 {
 	struct sigaction action = {.sa_handler = on_signal, .sa_flags = SA_RESTART};
 	names = argc > 1 && !strcmp(argv[1], "names");
-	starts = argc > 1 && !strcmp(argv[1], "starts");
 	counts = argc > 1 && !strcmp(argv[1], "counts");
 	CHECK(!sigaction(SIGUSR1, &action, NULL));
 	pthread_barrier_init(&everybody, NULL, THREADS);
