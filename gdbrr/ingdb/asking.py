@@ -88,12 +88,15 @@ def telling() -> dict[str, str]:
 
 def at_terminal() -> bool:
     """Whether who types is a person at GDB's own prompt, and no front end has a channel beside it."""
-    if not (os.isatty(0) and os.isatty(1)):
-        return False
+    return os.isatty(0) and os.isatty(1) and not has_front_end()
+
+
+def has_front_end() -> bool:
+    """Whether somebody hears of GDB's stops in another way than by its prompt."""
     if speaks("mi|dap"):
-        return False
-    mine, names = os.ttyname(0), set()
+        return True
+    mine, names = {os.ttyname(fd) for fd in range(3) if os.isatty(fd)}, set()
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
             names.add(os.readlink(f"/proc/self/fd/{fd}"))
-    return not {name for name in names if name.startswith(("/dev/pts/", "/dev/tty"))} - {mine, "/dev/tty"}
+    return bool({name for name in names if name.startswith(("/dev/pts/", "/dev/tty"))} - {*mine, "/dev/tty"})
