@@ -366,6 +366,8 @@ class Session:
             self._come(moving.resume)
 
     def end_recording(self) -> None:
+        if self.status()["unrecorded"]:
+            raise GdbrrError("the recording has ended already", hint="its process goes on without it")
         self.require().request("end_recording")
         compat.write("The recording ends here. The process goes on without it, and may be changed.")
 

@@ -277,6 +277,10 @@ class Navigator(Forward):
         self.land(self._past_of_live(progress).end, progress)
         self.approximate = self.live.live.approximate
 
+    def recorded_moment(self, progress: Progress | None = None) -> Moment:
+        """Where the live process stands."""
+        return self._past_of_live(progress).end
+
     def _past_of_live(self, progress: Progress | None) -> Timeline:
         assert self.live is not None and self.live.live is not None
         if self.timeline is None and self.unrecorded:
