@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import termios
 from typing import TYPE_CHECKING
 
 from gdbrr.errors import GdbrrError
@@ -81,9 +82,17 @@ def speaks(languages: str) -> bool:
 def telling() -> dict[str, str]:
     """Where the server may tell how far it is while GDB waits for it, and how (gdbrr.rsp.link.Manner); nothing where
     nobody looks."""
-    if at_terminal():
+    if at_terminal() or _was_typed():
         return {"terminal": os.ttyname(1), "manner": "drawn" if compat.draws() else "line"}
     return {"terminal": f"/proc/{os.getpid()}/fd/1", "manner": "mi"} if speaks("mi") else {}
+
+
+def _was_typed() -> bool:
+    """Whether the command that runs was typed at GDB's own prompt, though a front end has a channel beside it: while
+    one of that one's runs, the prompt waits for keys, and not for lines."""
+    if speaks("mi|dap") or not (os.isatty(0) and os.isatty(1)):
+        return False
+    return bool(termios.tcgetattr(0)[3] & termios.ICANON)
 
 
 def at_terminal() -> bool:
