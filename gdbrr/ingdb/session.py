@@ -373,8 +373,10 @@ class Session:
 
     def mark(self, name: str) -> None:
         self.now()
-        marks = self.require().request("marks", add=name)
-        compat.write(f"{name} is tick {marks[name]}. Try: rr-goto {name}")
+        was = self.marks().get(name)
+        now = self.require().request("marks", add=name)[name]
+        moved = f", and was tick {was}" if was not in (None, now) else ""
+        compat.write(f"{name} is tick {now}{moved}. Try: rr-goto {name}")
 
     def marks(self) -> dict[str, str]:
         return dict(self.require().request("marks"))

@@ -16,10 +16,11 @@ BEGIN = ("break here", "rr-start plain")
 
 def test_a_bookmark_leads_back_to_the_stop_at_which_it_was_made() -> None:
     """And not to the last operation in front of it."""
-    moves = ("rr-mark first", "continue", "rr-goto first", "print number", "rr-live", "print number")
+    moves = ("rr-mark first", "continue", "rr-goto first", "print number", "rr-live", "print number", "rr-mark first")
     out = whole(programs.build("scenes", ["-O0"]), *BEGIN, *moves)
     assert re.search(r"^first is tick \d+:0x\w+#1\. Try: rr-goto first$", out, re.MULTILINE), out
     assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["1", "2"], out
+    assert re.search(r"^first is tick \d+:0x\w+#\d+, and was tick \d+:0x\w+#1\. Try", out, re.MULTILINE), out
 
 
 def test_a_recording_ends_once_and_nothing_behind_it_can_be_marked() -> None:
