@@ -206,7 +206,7 @@ class RecordedProcess:
     def thread_views(self) -> Sequence[ThreadView]:
         from gdbrr.timeline.leaf import views
 
-        return views(self.pid, self._page.c.threads if self._page.c.started else 0)
+        return views(self.pid, self._page.c.threads if self._page.c.started else 0, leaving=True)
 
     def timeline_at_stop(self, tid: int, regs: dict[str, int], progress: Progress | None = None) -> Timeline:
         views = {view.tid: view for view in self.thread_views()}

@@ -51,6 +51,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--check", action="store_true", help="compare the state wherever two copies come to one tick")
     parser.add_argument("--patience", type=float, help=argparse.SUPPRESS)  # rr-replay's; then the start it is, too
     parser.add_argument("--keyboard", type=Path, help=argparse.SUPPRESS)  # rr-start's: GDB's terminal
+    parser.add_argument("--unsaid", action="store_true", help=argparse.SUPPRESS)  # gdbrr.rsp.live.Session's
     parser.add_argument(
         "--look", action="store_true", help=argparse.SUPPRESS
     )  # only at what is to be recorded, and how
@@ -88,8 +89,11 @@ def _session(args: argparse.Namespace) -> Session:
         if args.arguments:
             raise GdbrrError("a demo takes no arguments", "to record a program, add --record", EXIT_USAGE)
         patience = 0 if args.start else args.patience
-        return demo_session(Path(args.what), trust=args.trust, patience=patience, check=args.check or None)
-    return live_session(*_program(args), args.keyboard)
+        session = demo_session(Path(args.what), trust=args.trust, patience=patience, check=args.check or None)
+    else:
+        session = live_session(*_program(args), args.keyboard)
+    session.unsaid = args.unsaid
+    return session
 
 
 def _program(args: argparse.Namespace) -> tuple[list[str], Profile]:

@@ -6,6 +6,7 @@ Owns: nothing; the blocks belong to the process.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from dataclasses import dataclass
 from typing import Any
@@ -37,7 +38,7 @@ class Thread:
     @property
     def in_engine(self) -> bool:
         born = self.state == lib.GR_T_BORN and self.ret_pc != 0  # by the program: it has begun nothing yet
-        return born or self.state in (lib.GR_T_ENGINE, lib.GR_T_PARKED, lib.GR_T_TRAPPED)
+        return born or self.state in (lib.GR_T_ENGINE, lib.GR_T_PARKED, lib.GR_T_TRAPPED, lib.GR_T_EXITED)
 
 
 _SIZES = {"uint64_t": 8, "uint32_t": 4, "uint8_t *": 8}
@@ -65,8 +66,18 @@ def read(pid: int, born: int) -> list[Thread]:
     return sorted((thread for _, thread in _blocks(pid, born)), key=lambda thread: thread.index)
 
 
-def _blocks(pid: int, born: int) -> list[tuple[int, Thread]]:
-    """The number of each thread's block, and the thread."""
+def leaving(pid: int, born: int) -> list[Thread]:
+    """Those behind their last operation, whose end is still to come; but a main thread's task stays without one."""
+    gone = lib.GR_T_EXITED
+    with contextlib.suppress(OSError):
+        there = {int(name) for name in os.listdir(f"/proc/{pid}/task")} - {pid}
+        return [thread for _, thread in _blocks(pid, born, gone=True) if thread.state == gone and thread.tid in there]
+    return []
+
+
+def _blocks(pid: int, born: int, gone: bool = False) -> list[tuple[int, Thread]]:
+    """The number of each thread's block, and the thread; with those that are GONE."""
+    unseen = (lib.GR_T_FREE,) if gone else (lib.GR_T_FREE, lib.GR_T_EXITED)
     size = ffi.sizeof("struct gr_thread_pub")
     threads = []
     try:
@@ -79,7 +90,7 @@ def _blocks(pid: int, born: int) -> list[tuple[int, Thread]]:
         for block in range(min(born, lib.GR_LIVE_THREADS)):
             raw = os.pread(memory, size, lib.GR_THREADS_ADDR + block * lib.GR_THREAD_BLOCK)
             pub = ffi.from_buffer("struct gr_thread_pub *", raw)
-            if pub.state not in (lib.GR_T_FREE, lib.GR_T_EXITED):
+            if pub.state not in unseen:
                 threads.append((block, _thread(pub)))
     except OSError:
         return []  # the engine has not made its blocks yet

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import termios
 from typing import TYPE_CHECKING
 
 from gdbrr.errors import GdbrrError
@@ -81,19 +82,30 @@ def speaks(languages: str) -> bool:
 def telling() -> dict[str, str]:
     """Where the server may tell how far it is while GDB waits for it, and how (gdbrr.rsp.link.Manner); nothing where
     nobody looks."""
-    if at_terminal():
+    if at_terminal() or _was_typed():
         return {"terminal": os.ttyname(1), "manner": "drawn" if compat.draws() else "line"}
     return {"terminal": f"/proc/{os.getpid()}/fd/1", "manner": "mi"} if speaks("mi") else {}
 
 
+def _was_typed() -> bool:
+    """Whether the command that runs was typed at GDB's own prompt, though a front end has a channel beside it: while
+    one of that one's runs, the prompt waits for keys, and not for lines."""
+    if speaks("mi|dap") or not (os.isatty(0) and os.isatty(1)):
+        return False
+    return bool(termios.tcgetattr(0)[3] & termios.ICANON)
+
+
 def at_terminal() -> bool:
     """Whether who types is a person at GDB's own prompt, and no front end has a channel beside it."""
-    if not (os.isatty(0) and os.isatty(1)):
-        return False
+    return os.isatty(0) and os.isatty(1) and not has_front_end()
+
+
+def has_front_end() -> bool:
+    """Whether somebody hears of GDB's stops in another way than by its prompt."""
     if speaks("mi|dap"):
-        return False
-    mine, names = os.ttyname(0), set()
+        return True
+    mine, names = {os.ttyname(fd) for fd in range(3) if os.isatty(fd)}, set()
     for fd in os.listdir("/proc/self/fd"):
         with contextlib.suppress(OSError):
             names.add(os.readlink(f"/proc/self/fd/{fd}"))
-    return not {name for name in names if name.startswith(("/dev/pts/", "/dev/tty"))} - {mine, "/dev/tty"}
+    return bool({name for name in names if name.startswith(("/dev/pts/", "/dev/tty"))} - {*mine, "/dev/tty"})

@@ -25,11 +25,32 @@ _stopped: list[Any] = []
 """The thread of GDB's last stop."""
 
 
-def _stops(event: Any) -> None:
-    _stopped[:] = [gdb.selected_thread()]
+class _Words:
+    """What GDB (13.1) had words for, and says again where it makes a stop of which the process knows nothing: a step
+    into an inlined function, the first one of a connection."""
+
+    def __init__(self) -> None:
+        self.signal = self.move = self.moving = self._ran = False
+
+    def ran(self, event: Any) -> None:
+        self._ran = True
+
+    def stopped(self, event: Any) -> None:
+        _stopped[:] = [gdb.selected_thread()]
+        if self._ran:
+            self.signal = isinstance(event, gdb.SignalEvent)
+            self.move = self.moving and not self.signal and not isinstance(event, gdb.BreakpointEvent)
+        self._ran = False
 
 
-gdb.events.stop.connect(_stops)
+_words = _Words()
+gdb.events.cont.connect(_words.ran)
+gdb.events.stop.connect(_words.stopped)
+
+
+def repeats() -> bool:
+    """Whether the first stop of another connection would be announced."""
+    return _words.signal or _words.move
 
 
 def proceed() -> str:
@@ -41,7 +62,11 @@ def resume() -> str:
     signal 0; and a watchpoint that GDB steps for makes steps of it."""
     with _off(*_CATCHPOINTS, *WATCHPOINTS):
         _select_stopped()
-        signal = _until_stop(_backwards())
+        _words.moving = True
+        try:
+            signal = _until_stop(_backwards())
+        finally:
+            _words.moving = False
     _locals.tell()
     return signal
 
@@ -71,12 +96,13 @@ def stay(shown: bool) -> str:
 
 
 @contextlib.contextmanager
-def silence() -> Iterator[int]:
-    """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words."""
+def silence(lasting: bool = True) -> Iterator[int]:
+    """An address: a stop for an access to it says nothing. GDB has no other stop of which no front end makes words.
+    LASTING: a step into an inlined function says nothing behind it, either."""
     address = compat.pc()
     with _off(*_BREAKPOINTS, *WATCHPOINTS):
         watch = gdb.Breakpoint(f"*(char *) {address:#x}", gdb.BP_WATCHPOINT, gdb.WP_ACCESS, internal=True)
-        watch.silent = True
+        watch.silent = lasting
         try:
             yield address
         finally:
@@ -149,8 +175,24 @@ def _until_stop(verb: str, to_string: bool = False) -> str:
     return str(getattr(stops[-1], "stop_signal", "")) if stops else ""
 
 
-def before_steps_back(call: Callable[[], None]) -> None:
-    """Call in front of each of GDB's steps back, by the hooks that GDB has for its users; one of theirs stays."""
+def _at_inlined() -> bool:
+    """Whether the program stands at the start of an inlined function that GDB shows at its call."""
+    try:
+        frame = gdb.newest_frame()
+        if gdb.selected_thread() not in _stopped:
+            return False
+        return _depth(gdb.block_for_pc(frame.pc())) > _depth(frame.block())
+    except (gdb.error, RuntimeError):
+        return False
+
+
+def _depth(block: Any) -> int:
+    return 0 if block is None else 1 + _depth(block.superblock)
+
+
+def before_steps(back: Callable[[], None], inside: Callable[[], None]) -> None:
+    """Call BACK in front of each of GDB's steps back, and INSIDE of one into an inlined function for which GDB would
+    have the words of the stop before; by the hooks that GDB has for its users; one of theirs stays."""
 
     class Hook(gdb.Command):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -158,7 +200,9 @@ def before_steps_back(call: Callable[[], None]) -> None:
 
         def invoke(self, text: str, from_tty: bool) -> None:
             if text.startswith("reverse-") or str(gdb.parameter("exec-direction")) == "reverse":
-                call()
+                back()
+            if text.endswith("step") and _words.move and _at_inlined():
+                inside()
 
     Hook.__doc__ = "Tell the server which thread is selected: GDB (13.1) does not, in front of a step back."
     Hook()

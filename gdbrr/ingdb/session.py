@@ -46,7 +46,7 @@ class Session:
         # A command of GDB's own may have failed in the server just as well; it ends with a stop.
         compat.on_stop(self.say_complaints)
         self._asking = asking.Asking(self)
-        moving.before_steps_back(self._name_thread)
+        moving.before_steps(self._name_thread, self._hush)
         self.began = 0.0
         """When the command that runs began, by the monotonic clock."""
         self._unseen = False
@@ -142,7 +142,8 @@ class Session:
             return False  # a server that does not answer keeps nothing
 
     def _serve(self, words: Sequence[str], env: dict[str, str] | None = None, folder: str | None = None) -> Server:
-        server = Server(find_python(self.settings.python), words, env=env, folder=folder)
+        unsaid = ["--unsaid"] if moving.repeats() else []
+        server = Server(find_python(self.settings.python), [words[0], *unsaid, *words[1:]], env=env, folder=folder)
         try:
             server.wait_ready()
         except BaseException:
@@ -220,6 +221,13 @@ class Session:
         if self._link is not None and compat.has_process():
             with contextlib.suppress(GdbrrError):
                 self._link.request("selected", tid=compat.selected())
+
+    def _hush(self) -> None:
+        """A stop without words here; a front end would take it for the end of its step."""
+        if self._link is not None and not asking.has_front_end():
+            with contextlib.suppress(GdbrrError), moving.silence(lasting=False) as address:
+                self._link.request("arm", silence=address, where="here")
+                self._come(moving.resume_quietly)
 
     def _tidy(self) -> None:
         """When nothing is going on, and behind a disconnect."""
@@ -358,13 +366,17 @@ class Session:
             self._come(moving.resume)
 
     def end_recording(self) -> None:
+        if self.status()["unrecorded"]:
+            raise GdbrrError("the recording has ended already", hint="its process goes on without it")
         self.require().request("end_recording")
         compat.write("The recording ends here. The process goes on without it, and may be changed.")
 
     def mark(self, name: str) -> None:
         self.now()
-        marks = self.require().request("marks", add=name)
-        compat.write(f"{name} is tick {marks[name]}. Try: rr-goto {name}")
+        was = self.marks().get(name)
+        now = self.require().request("marks", add=name)[name]
+        moved = f", and was tick {was}" if was not in (None, now) else ""
+        compat.write(f"{name} is tick {now}{moved}. Try: rr-goto {name}")
 
     def marks(self) -> dict[str, str]:
         return dict(self.require().request("marks"))

@@ -15,7 +15,8 @@ def when(status: Mapping[str, Any], thread: int, name: str, code: str, selected:
     and where another is SELECTED that is said."""
     moment, ticks = str(status["moment"]), int(status["ticks"])
     if status.get("live"):
-        parts = [f"recording: {ticks} ticks so far"]
+        counted = f"{ticks} tick{'s' * (ticks != 1)}"
+        parts = [f"recorded: {counted}" if status.get("unrecorded") else f"recording: {counted} so far"]
     else:
         share = f" ({100 * tick_of(moment) // ticks}%)" if ticks else ""
         parts = [f"tick {moment} of {ticks}{share}"]

@@ -104,10 +104,13 @@ def _settle(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
 
 def moment_soon(navigator: Navigator, link: Link) -> Moment:
     """For what cannot be asked again behind a move."""
+    find, then = navigator.moment, "rr-when"
+    if navigator.recording:
+        find, then = navigator.recorded_moment, "rr-goto end"
     try:
-        return navigator.moment(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
+        return find(Meter(link, speak=False, deadline=time.monotonic() + ANSWER_SECONDS))
     except Interrupted:
-        late = GdbrrError("which moment this is takes long to find out", hint="try: rr-when, and then this again")
+        late = GdbrrError("which moment this is takes long to find out", hint=f"try: {then}, and then this again")
         bug.tell(late)  # of a write to memory GDB says only that it failed
         raise late from None
 
@@ -194,11 +197,9 @@ def _thread_index(navigator: Navigator, link: Link, body: dict[str, Any]) -> int
 def _marks(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, str]:
     marks = navigator.session.marks
     if "add" in body:
-        if navigator.recording:
-            moment = Moment(navigator.session.live.ticks if navigator.session.live is not None else 0)
-        else:
-            moment = moment_soon(navigator, link)
-        marks.add(str(body["add"]), moment)
+        if navigator.recording and navigator.unrecorded:
+            raise GdbrrError("the recording has ended, and this is behind its end", hint="try: rr-goto end")
+        marks.add(str(body["add"]), moment_soon(navigator, link))
     if "remove" in body:
         marks.remove(str(body["remove"]))
     return {name: str(moment) for name, moment in sorted(marks.all().items(), key=_by_time)}

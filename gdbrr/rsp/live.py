@@ -126,3 +126,5 @@ class Session:
     """The recording ended in a fatal signal that the program brought on itself."""
     settle: Settle | None = None
     """Of a demo whose replay has not come to its end yet: wait for that. Until then the session is at its start."""
+    unsaid: bool = False
+    """Who connects shows by itself where that is, and GDB is to say nothing about it."""

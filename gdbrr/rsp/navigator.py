@@ -26,6 +26,7 @@ from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Timeline
 
 _BEGIN = (("replaylog", "begin"),)
+_LOADED = (("library", ""),)
 
 
 class Navigator(Forward):
@@ -72,9 +73,10 @@ class Navigator(Forward):
         return Span(timeline.start, timeline.end, timeline.epochs, timeline)
 
     def stop_now(self) -> Stop:
-        """Where it stands, for a GDB that asks. GDB 13.1 announces this one where the last stop of the session before
-        was without a reason, as those of commands are; a SIGTRAP would puzzle its user."""
-        return self.again()
+        """Where it stands, for a GDB that asks. GDB (13.1) announces this one where it announced the last stop of its
+        session before, as those of commands; for the loading of libraries it has no words, and neither for this."""
+        stop = self.again()
+        return dataclasses.replace(stop, reasons=_LOADED) if self.session.unsaid and not stop.signal else stop
 
     # ------------------------------------------------------------ forward
 
@@ -274,6 +276,10 @@ class Navigator(Forward):
         assert self.live is not None and self.live.live is not None
         self.land(self._past_of_live(progress).end, progress)
         self.approximate = self.live.live.approximate
+
+    def recorded_moment(self, progress: Progress | None = None) -> Moment:
+        """Where the live process stands."""
+        return self._past_of_live(progress).end
 
     def _past_of_live(self, progress: Progress | None) -> Timeline:
         assert self.live is not None and self.live.live is not None

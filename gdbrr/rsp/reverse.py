@@ -286,7 +286,7 @@ def resolve(target: Target, span: Span, now: Moment) -> Moment:
     if target.epoch is not None:
         by_index = {epoch.index: epoch for epoch in span.epochs}
         if target.epoch not in by_index:
-            raise GdbrrError(f"there is no epoch e{target.epoch}", hint=f"this demo has {len(by_index)} of them")
+            raise GdbrrError(f"there is no epoch e{target.epoch}", hint=f"try: e0 to e{max(by_index)}, see rr-epochs")
         return Moment(by_index[target.epoch].start)
     if target.epochs_back is not None:
         return epoch_before(span, now, target.epochs_back)

@@ -114,8 +114,7 @@ class Upstream:
         """Stop what runs. gdbserver 13.1 answers Ctrl-C by a SIGINT to the process group of that id, which a leaf
         does not lead, and threads that wait in the engine block everything that can be blocked."""
         self._stopping = True
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGSTOP)
+        self._send(signal.SIGSTOP)
 
     def wait_stop(self, others: Mapping[int, Callable[[], bool]]) -> Stop:
         """Wait until what was resumed stops. OTHERS are called whenever their descriptor has something to read;
@@ -197,10 +196,11 @@ class Upstream:
 
     def attach(self, pid: int, told: Told) -> Stop:
         """Take hold of PID; all its threads are stopped then."""
+        self.pid = pid  # it may hold it, even where it answers too late
         reply = self.request(b"vAttach;%x" % pid)
         if reply[:1] not in (b"T", b"S"):
+            self.pid = 0
             raise GdbrrError(f"gdbserver cannot attach to process {pid}{self._complaint()}", hint="try: gdbrr doctor")
-        self.pid = pid
         self._general = 0
         self._late = self._stopping = self.running = False
         self.inserted.clear()
@@ -227,7 +227,10 @@ class Upstream:
             reply = self.request(b"qSymbol:%b:%b" % (told.symbols.get(name, b""), name))
 
     def kill(self) -> None:
+        """One that owes an answer is not asked for more: it keeps its process, and so no pool takes it."""
         if self.pid and self.alive:
+            if self._owed:
+                return self._send(signal.SIGKILL)
             if self.running:
                 self._kill_running()
             else:
@@ -239,16 +242,15 @@ class Upstream:
         """gdbserver listens to nothing but Ctrl-C while its process runs, so that is stopped first. Killed from outside
         it could be gone before gdbserver has so much as resumed it, and gdbserver 12 then ends itself by an assertion
         (wait_1: `target_options & TARGET_WNOHANG')."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGSTOP)
+        self._send(signal.SIGSTOP)
         deadline = time.monotonic() + _QUIET_TIMEOUT
         while True:
             while self._events:
                 event = self._events.pop(0)
                 if event.kind is not Kind.PACKET:
                     continue
-                if event.payload[:1] in (b"W", b"X"):
-                    self.running = False
+                if event.payload[:1] in (b"W", b"X") or event.payload == _LOST:
+                    self.running, self._gone = False, event.payload == _LOST
                     return
                 if event.payload[:1] in (b"T", b"S"):
                     self.running = False
@@ -256,10 +258,13 @@ class Upstream:
                     return
             left = deadline - time.monotonic()
             if left <= 0 or not select.select([self.fd], [], [], left)[0]:
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(self.pid, signal.SIGKILL)
+                self._send(signal.SIGKILL)
                 raise GdbrrError("gdbserver does not answer", hint="go back or start again; the demo is unharmed")
             self._read()
+
+    def _send(self, number: int) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def detach(self) -> None:
         if self.pid and self.alive:

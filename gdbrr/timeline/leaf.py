@@ -116,8 +116,8 @@ class DemoLeaf:
         self._forget(self)
 
 
-def views(pid: int, born: int) -> list[ThreadView]:
-    """The threads of a process with an engine, as a debugger shall see them."""
+def views(pid: int, born: int, leaving: bool = False) -> list[ThreadView]:
+    """The threads of a process with an engine, as a debugger shall see them; with those that are LEAVING."""
     return [
         ThreadView(
             index=thread.index,
@@ -131,5 +131,5 @@ def views(pid: int, born: int) -> list[ThreadView]:
             tick=thread.tick,
             was=thread.was,
         )
-        for thread in threads.read(pid, born)
+        for thread in [*(threads.leaving(pid, born) if leaving else ()), *threads.read(pid, born)]
     ]

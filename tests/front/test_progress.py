@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import subprocess
 from collections.abc import Iterator
@@ -35,10 +37,11 @@ def demo(program: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture
-def typed(program: Path, demo: Path) -> Iterator[Terminal]:
+@contextlib.contextmanager
+def gdb(program: Path, demo: Path, *first: str) -> Iterator[Terminal]:
     words = ["gdb", "-nx", "-q"]
     for command in (
+        *first,
         *("set pagination off", "set confirm off", "set width 0", "set debuginfod enabled off"),
         *("set style enabled off", f"source {ROOT / 'gdbinit.py'}", f"file {program}", f"rr-replay {demo}"),
     ):
@@ -48,6 +51,12 @@ def typed(program: Path, demo: Path) -> Iterator[Terminal]:
         yield terminal
         terminal.type("quit\n")
         assert terminal.wait() == 0
+
+
+@pytest.fixture
+def typed(program: Path, demo: Path) -> Iterator[Terminal]:
+    with gdb(program, demo) as terminal:
+        yield terminal
 
 
 def after(terminal: Terminal, command: str, end: str, interrupt: bool = False) -> bytes:
@@ -84,6 +93,15 @@ def test_ctrl_c_ends_a_quiet_move(typed: Terminal) -> None:
         assert b"(100%)" in after(typed, "rr-when", ", epoch")
     # The same can be asked again, from where one stands.
     assert FIRST in after(typed, "rr-history steps[0]", FIRST.decode())
+
+
+def test_beside_a_front_end_who_types_is_told(program: Path, demo: Path) -> None:
+    front, theirs = os.openpty()
+    with gdb(program, demo, f"new-ui mi3 {os.ttyname(theirs)}") as terminal:
+        seen = after(terminal, "rr-history steps[0]", FIRST.decode())
+        assert CLEAR + b"gdbrr: searching " in seen, seen
+    os.close(front)
+    os.close(theirs)
 
 
 def test_where_nobody_looks_nothing_is_told(program: Path, demo: Path) -> None:

@@ -309,7 +309,7 @@ def test_back_from_a_stop_in_front_of_the_first_operation() -> None:
     """But for the thread's beginning: such a recording has a past all the same, the way from its start to here."""
     moves = ("rr-when", "reverse-stepi", "rr-when", "reverse-continue", "rr-live", "continue", "rr-when")
     out = whole(programs.build("scenes", ["-O0"]), "rr-start crash", *moves)
-    assert re.search(r"^recording: 1 ticks so far", out, re.MULTILINE), out
+    assert re.search(r"^recording: 1 tick so far", out, re.MULTILINE), out
     assert NO_MORE.search(out) and "Program terminated with signal SIGSEGV" in out, out
     assert re.search(r"^tick 1:0x\w+#1 of 1 ", out, re.MULTILINE), out
 

@@ -201,6 +201,8 @@ STATUS = {"moment": "120", "ticks": 512, "epoch": 3, "epochs": 9, "live": False,
         ({"approximate": True}, (0, "", ""), "tick 120 of 512 (23%), epoch 3 of 9, approximate"),
         ({"moment": "0", "ticks": 0, "epoch": None}, (0, "", ""), "tick 0 of 0"),
         ({"live": True}, (1, "main", "a.c:2"), 'recording: 512 ticks so far, thread 1 "main", a.c:2'),
+        ({"live": True, "ticks": 1}, (1, "", ""), "recording: 1 tick so far, thread 1"),
+        ({"live": True, "unrecorded": True}, (1, "", ""), "recorded: 512 ticks, thread 1"),
     ],
 )
 def test_when(change: dict[str, Any], place: tuple[int, str, str], line: str) -> None:

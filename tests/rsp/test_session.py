@@ -16,9 +16,9 @@ import pytest
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.link import QUIET_SECONDS, Link, Manner, Meter, Where
-from gdbrr.rsp.packet import Framer, frame, from_hex, to_hex
+from gdbrr.rsp.packet import frame, from_hex, to_hex
 from gdbrr.rsp.stop import SIGNAL_INT
-from gdbrr.rsp.upstream import Pool, Told, Upstream
+from gdbrr.rsp.upstream import Told, Upstream
 from rsp.conftest import Client, Served, Starter, gdb_words, with_token
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
@@ -136,18 +136,6 @@ def test_ctrl_c_reaches_gdb_users(serve: Starter) -> None:
     process.stdout.close()
     process.wait(30)
     assert "SIGINT" in rest, seen + rest
-
-
-def test_an_end_whose_way_gdbserver_missed() -> None:
-    """It still lists the process, so it gets no other one."""
-    lost = Framer().feed(frame(b"E.No unwaited-for children left."))
-    pool = Pool()
-    upstream = pool.take()
-    upstream._events += lost
-    assert upstream.wait_stop({}).ended and not upstream.alive
-    pool.give(upstream)
-    assert pool.take() is not upstream
-    pool.close()
 
 
 def test_interrupting_a_process_that_runs() -> None:

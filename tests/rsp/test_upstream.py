@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.upstream import Told, Upstream
+from gdbrr.rsp.packet import Framer, frame
+from gdbrr.rsp.upstream import Pool, Told, Upstream
 
 pytestmark = pytest.mark.needs("gdbserver")
 
@@ -82,3 +84,53 @@ def test_an_answer_that_came_too_late_is_not_the_next_ones(
     assert upstream.request(b"Hg0") == b"OK"
     assert upstream.request(b"qfThreadInfo") == b"m%x" % process.pid
     upstream.kill()
+
+
+def test_an_end_whose_way_gdbserver_missed() -> None:
+    """It still lists the process, so it gets no other one."""
+    lost = Framer().feed(frame(b"E.No unwaited-for children left."))
+    pool = Pool()
+    upstream = pool.take()
+    upstream._events += lost
+    assert upstream.wait_stop({}).ended and not upstream.alive
+    pool.give(upstream)
+    assert pool.take() is not upstream
+    pool.close()
+
+
+def test_an_end_that_gdbserver_missed_while_its_process_was_to_be_killed(
+    process: subprocess.Popen[bytes], upstream: Upstream
+) -> None:
+    """Nothing else comes from it, and nobody waits for that."""
+    upstream.attach(process.pid, Told())
+    upstream.resume(b"vCont;c")
+    hold(upstream)  # its own word for this is another one
+    upstream._events += Framer().feed(frame(b"E.No unwaited-for children left."))
+    began = time.monotonic()
+    upstream.kill()
+    assert time.monotonic() - began < 10 and not upstream.alive
+    os.kill(upstream.server_pid, signal.SIGCONT)
+
+
+@pytest.fixture
+def pool(process: subprocess.Popen[bytes]) -> Iterator[Pool]:
+    """It ends first: a process that is still traced cannot be waited for."""
+    started = Pool()
+    yield started
+    started.close()
+
+
+def test_who_attaches_too_late_holds_a_process_and_gets_no_other_one(
+    process: subprocess.Popen[bytes], pool: Pool
+) -> None:
+    upstream = pool.take()
+    hold(upstream)
+    ask = upstream.request
+    upstream.request = lambda payload, timeout=0.0: ask(payload, 0)  # type: ignore[method-assign]
+    with pytest.raises(GdbrrError, match="does not answer"):
+        upstream.attach(process.pid, Told())
+    upstream.kill()
+    os.kill(upstream.server_pid, signal.SIGCONT)
+    pool.give(upstream)
+    assert pool.take() is not upstream
+    assert process.wait(30) == -signal.SIGKILL

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 def rr_mark(session: Session, args: Namespace) -> None:
     """Give this moment a name, to come back to it by `rr-goto NAME`.
 
+    A name begins with a letter; letters, digits, '_', '-' and '.' follow. One that is given again moves here.
     Bookmarks are kept in a file beside the demo, DEMO.marks, for all sessions to come; those of a recording go
     along with rr-save.
 

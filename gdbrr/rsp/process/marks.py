@@ -40,13 +40,17 @@ class Marks:
     def find(self, name: str) -> Moment:
         found = self.all().get(name)
         if found is None:
-            known = ", ".join(sorted(self._marks)) or "none yet"
-            raise GdbrrError(f"there is no bookmark {name}", hint=f"known are: {known}")
+            known = ", ".join(sorted(self._marks))
+            hint = f"known are: {known}" if known else "see: help rr-mark"
+            raise GdbrrError(f"there is no bookmark {name}", hint=hint)
         return found
 
     def add(self, name: str, moment: Moment) -> None:
-        if not _NAME.match(name) or _TAKEN.match(name):
-            raise GdbrrError(f"{name!r} cannot be a bookmark's name", hint="use letters, digits, '_', '-' and '.'")
+        if _TAKEN.match(name):
+            raise GdbrrError(f"{name} has a meaning already", hint="use another name")
+        if not _NAME.match(name):
+            how = "use up to 64 letters, digits, '_', '-' and '.', and begin with a letter"
+            raise GdbrrError(f"{name!r} cannot be a bookmark's name", hint=how)
         self._keep({**self.all(), name: moment})
 
     def remove(self, name: str) -> None:

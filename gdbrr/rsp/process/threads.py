@@ -135,7 +135,7 @@ class Attached:
         regs, memory = self.upstream.registers(tid), self.upstream.memory
         base, pc = regs.get("fs_base", 0), regs.get("rip", 0)
         view = self.views().get(tid) or next((view for view in self._newborn if view.regs["fs_base"] == base), None)
-        if view is None:
+        if view is None or (view.in_engine and pc in self.points and self._in_engine(pc)):
             return None
         if view.in_engine:
             return dataclasses.replace(view, tid=tid, ret_pc=behind_lock(view.regs["rip"], memory) or view.ret_pc)

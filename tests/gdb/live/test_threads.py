@@ -56,6 +56,19 @@ def test_with_engine_frames_they_are_shown_there() -> None:
     assert sum("libgdbrr" in frame for frame in frames(out)) > STOPS, out
 
 
+def test_a_thread_behind_its_last_operation_is_shown_at_the_call_that_ends_it() -> None:
+    """But for a breakpoint at which it is in the engine; and it does end."""
+    look = ("frame 0", "set scheduler-locking on", "stepi", "frame 0", "print $rax", "backtrace")
+    out = whole(
+        programs.build("scenes", ["-O0"]),
+        *("break here", "rr-start threads", "delete", "break gr_thread_ended", "continue"),
+        *(*look, "set scheduler-locking off", "delete", "continue"),
+    )
+    inside, shown = (place.removeprefix("__GI_") for place in places(out)[:2])
+    assert inside == "gr_thread_ended" and shown in ("start_thread", "advise_stack_range"), out
+    assert "$1 = 60\n" in out and "clone" in out and "exited normally" in out, out
+
+
 def test_at_a_system_call_its_number_is_shown() -> None:
     """On the way in and on the way out, where the frame has the result already, and while the call's signal is due."""
     look = ("continue", "thread 14", "x/i $pc", "print $rax")
