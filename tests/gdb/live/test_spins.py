@@ -46,6 +46,20 @@ def test_it_replays_as_it_was_recorded(tmp_path: Path, order: str) -> None:
         assert gdbrr("replay", demo).expect(0).out == f"{printed[0]}\n"
 
 
+def test_from_a_stop_back_and_on_again(tmp_path: Path) -> None:
+    """Behind the stop its thread waits for ever, where a replay goes on alone: no second pass is waited for."""
+    demo = tmp_path / "x.demo"
+    last = ("rr-back -w turn", "print round_", "print turn == me")
+    out = whole(
+        flags(),
+        *("break passed if round_ == 12", "rr-start --order serial", *last, *last, "rr-goto 0", "print round_"),
+        *("rr-live", "print round_", "delete", "continue", f"rr-save {demo}"),
+    )
+    printed = DRAWN.search(out)
+    assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["11", "1", "10", "1", "0", "12"], out
+    assert printed and gdbrr("replay", demo).expect(0).out == f"{printed[0]}\n"
+
+
 def test_saved_at_a_stop_it_replays_to_there(tmp_path: Path) -> None:
     """But for what its thread did behind its last operation."""
     demo = tmp_path / "x.demo"
