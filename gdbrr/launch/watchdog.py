@@ -122,6 +122,14 @@ def used_by(pid: int) -> float | None:
     return used / os.sysconf("SC_CLK_TCK") if wants else None
 
 
+def ran(pid: int, tid: int = 0) -> float:
+    """Seconds of processor time that a process has had, or one thread of it; 0 of one that is no more."""
+    with contextlib.suppress(OSError):
+        fields = _fields(Path(f"/proc/{pid}/task/{tid}/stat" if tid else f"/proc/{pid}/stat"))
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return 0.0
+
+
 def _fields(stat: Path) -> list[str]:
     """What stands behind the name, which may hold anything: the state first."""
     return stat.read_text().rpartition(")")[2].split()

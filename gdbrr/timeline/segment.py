@@ -111,9 +111,15 @@ class Segments:
             raise GdbrrError(f"tick {tick} is not one of thread {thread}", "select the thread that stopped")
         pc = at.regs["rip"]
 
+        patience = passes.Patience(like, thread, self._born, progress)
+
         def run(armed: Armed) -> Worker | None:
             worker = self._checkpoints.worker_at(tick, progress)
-            return worker if worker.stops_in(tick, self._order.ticks, [armed], at, progress) else None
+            with contextlib.suppress(passes.NoOther):
+                if worker.stops_in(tick, self._order.ticks, [armed], at, patience.over(worker)):
+                    patience.found(worker)
+                    return worker
+            return None
 
         found = passes.find(run, pc, tick, like, self._born)
         if found is None:

@@ -26,7 +26,6 @@ void gr_signal_tick(struct gr_thread *self, struct gr_context *at)
 			gr_preempt_tick(self, at);
 		return;
 	}
-	gr_preempt_forget(self, at);
 	gr_signal_end_wait(at);
 	if (!gr_context_is_program(self, at) || !gr_loop_look(self, at, &data.state)) {
 		gr_tick_look(self);

@@ -127,8 +127,6 @@ static void trap(int sig, siginfo_t *info, void *context)
 	struct gr_thread *self = gr_self;
 	if (self && gr_tick_is(self, info))
 		gr_signal_tick(self, context);
-	else if (self && info->si_code == TRAP_TRACE && gr_preempt_step(self, context))
-		return;
 	else
 		fault(sig, info, context);
 }

@@ -1,6 +1,6 @@
 """Which pass of a loop a stopped process stands in, where several have the same registers: told by memory.
 
-Runs in: the server and scripts. May call: errors, ctl, the timeline's workers.
+Runs in: the server and scripts. May call: errors, ctl, launch, the timeline's workers.
 Owns: nothing.
 
 INVARIANT(by-what-moves): only words count that differ between passes, other than by kernel ids. What else differs
@@ -17,14 +17,56 @@ from contextlib import ExitStack
 from gdbrr.abi import lib
 from gdbrr.ctl import changes
 from gdbrr.ctl.control import Armed
+from gdbrr.launch import watchdog
 from gdbrr.timeline.leaf import views
+from gdbrr.timeline.model import Progress
 from gdbrr.timeline.state.states import ids_of, meant_by
 from gdbrr.timeline.worker import Worker
 
+_GRACE = 0.5
+"""Seconds."""
 _ROUNDS = 8
 _WORDS = 24
 """That are compared at each pass, more in each round. The last round's must fit into GR_CONDITION_ROOM."""
 _CONST64, _REF64, _EQUAL, _AND, _END = b"\x25", b"\x1a", b"\x13", b"\x0f", b"\x27"
+
+
+class NoOther(Exception):
+    """The process that stands in a pass cannot have come to one that is so far away."""
+
+
+class Patience:
+    """How long passes are looked for. INVARIANT(ran-so-far): the process LIKE came to its own within the time of a
+    processor that its THREAD has had, or that a replay needs for the first. Behind it there may be no other one, and no
+    end: what waits for others there waits for ever."""
+
+    def __init__(self, like: int | None, thread: int, born: int, progress: Progress | None) -> None:
+        self._progress = progress
+        self._most: float | None = None
+        """Seconds without a pass, once the first is known."""
+        tid = next((view.tid for view in views(like, born) if view.index == thread), 0) if like is not None else 0
+        self._had = watchdog.ran(like, tid) if like is not None else 0.0
+
+    def found(self, worker: Worker) -> None:
+        self._most = self._most or _GRACE + 2 * max(self._had, watchdog.ran(worker.pid))
+
+    def over(self, worker: Worker) -> Progress | None:
+        """To be called while WORKER runs; raises NoOther."""
+        if self._most is None:
+            return self._progress
+        most, met, since = self._most, 0, watchdog.ran(worker.pid)
+
+        def look(what: str, part: float) -> None:
+            nonlocal met, since
+            ran = watchdog.ran(worker.pid)
+            if worker.slot.raw.met != met:
+                met, since = worker.slot.raw.met, ran
+            if ran - since > most:
+                raise NoOther
+            if self._progress:
+                self._progress(what, part)
+
+        return look
 
 
 class Memory:

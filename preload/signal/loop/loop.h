@@ -27,7 +27,7 @@ struct gr_state {
 	uint64_t most;        // the same, at most
 	uint64_t rest;        // hash of words on these pages that have rested for a while, by which a stretch of a loop is known; 0: none
 	uint64_t resting[GR_STATE_PAGES][8];
-	uint64_t wide;        // hash of the vector state above YMM
+	uint64_t wide;        // hash of the vector state above YMM; 0: it does not count
 };
 
 _Static_assert(sizeof(struct gr_state) == (GR_STATE_REGISTERS + 10 + 17 * GR_STATE_PAGES) * 8, "written as it is");
@@ -58,9 +58,6 @@ bool gr_state_ranges(struct gr_thread *self, const struct gr_context *at, void (
 		     void *arg);
 
 uint64_t gr_state_page(uint64_t page, uint64_t from, uint64_t to);
-
-// A hash of the vector registers.
-uint64_t gr_state_vectors(const struct gr_context *at);
 
 // init.c: what stands on the stack from here up is not the program's.
 extern uint64_t gr_state_stack_top;

@@ -57,7 +57,6 @@ bool gr_canceled_tick(struct gr_thread *self, struct gr_context *at)
 	};
 	if (self->cancel != 1 || !gr_cancel_open(self))
 		return false;
-	gr_preempt_forget(self, at);
 	bool here = gr_context_is_program(self, at) && gr_cancel_is_due(self, at->greg[REG_RIP]);
 	if (!here || !gr_loop_look(self, at, &state)) {
 		gr_tick_look(self);

@@ -1,7 +1,7 @@
 // Giving way; see preempt.h.
 // Runs in: the engine's handlers, on their stack.
 // May call: core, log, replay.
-// Owns: the proof under way.
+// Owns: nothing.
 #include "preempt.h"
 
 #include <ucontext.h>
@@ -15,11 +15,7 @@
 #include "../../log/turn.h"
 #include "../../replay/gate.h"
 
-#define EFLAGS_TF 0x100ULL
 #define EFLAGS_RF 0x10000ULL
-
-static struct gr_thread *proving; // NULL: nobody
-static uint64_t stepped;          // where its newest step came to
 
 static void show(struct gr_thread *self, const struct gr_context *at)
 {
@@ -45,15 +41,8 @@ static void give_way(struct gr_thread *self, struct gr_context *at, const struct
 	self->pub.op = GR_OP_RESUME;
 	gr_log(self, &on);
 	gr_canceled_resume(self, at);
-	at->greg[REG_EFL] &= ~(EFLAGS_RF | EFLAGS_TF);
+	at->greg[REG_EFL] &= ~EFLAGS_RF;
 	self->pub.state = GR_T_RUNNING;
-}
-
-// The end of a proof, one way or the other.
-static void end(struct gr_context *at)
-{
-	proving = NULL;
-	at->greg[REG_EFL] &= ~EFLAGS_TF;
 }
 
 // The first look comes long before the others: what has changed when they come is known to change at all.
@@ -76,31 +65,24 @@ static void wait_no_longer(struct gr_thread *self, struct gr_context *at)
 	gr_tick_look(self);
 }
 
-static void go_on(struct gr_thread *self, struct gr_context *at, enum gr_spin spin, const struct gr_state *state)
-{
-	if (spin == GR_SPIN_ON) {
-		at->greg[REG_EFL] |= EFLAGS_TF;
-		return;
-	}
-	end(at);
-	self->counts = spin == GR_SPIN_COUNTER;
-	self->pauses = false;
-	if (spin == GR_SPIN_PROVED)
-		give_way(self, at, state, GR_PREEMPT_SPIN);
-	else if (spin == GR_SPIN_PAUSES)
-		wait_no_longer(self, at);
-	else
-		begin_place(self, at);
-}
-
+// Again and again, as long as it has not come to an operation: it may have begun to spin meanwhile. A debugger that looks sees it where it
+// was interrupted.
 static void prove(struct gr_thread *self, struct gr_context *at)
 {
-	if (self->proved_ops == self->pub.ops + 1)
-		return; // tried, since its last operation
+	struct gr_state state;
+	bool again = self->proved_ops == self->pub.ops + 1;
 	self->proved_ops = self->pub.ops + 1;
-	proving = self;
-	stepped = at->greg[REG_RIP];
-	go_on(self, at, gr_spin_begin(self, at), NULL);
+	show(self, at);
+	enum gr_spin spin = gr_spin_look(self, at, &state);
+	self->pub.state = GR_T_RUNNING;
+	self->counts = spin == GR_SPIN_COUNTER || (again && self->counts);
+	self->pauses = false;
+	if (spin == GR_SPIN_PROVED)
+		give_way(self, at, &state, GR_PREEMPT_SPIN);
+	else if (spin == GR_SPIN_PAUSES)
+		wait_no_longer(self, at);
+	else if (!again)
+		begin_place(self, at);
 }
 
 // INVARIANT(no-guessed-place): a computation that depends on the time stamp counter, which nobody records, is another one on replay.
@@ -138,30 +120,8 @@ static void be_asked(struct gr_thread *self, struct gr_context *at, enum gr_ask 
 void gr_preempt_tick(struct gr_thread *self, struct gr_context *at)
 {
 	enum gr_ask ask = gr_turn_asked(self);
-	// INVARIANT(one-signal-many-traps): a step that ends while this signal is pending sends none of its own.
-	if (proving == self && gr_context_is_program(self, at) && at->greg[REG_RIP] != stepped)
-		gr_preempt_step(self, at);
-	else if (ask != GR_ASK_NOTHING && !proving)
+	if (ask != GR_ASK_NOTHING)
 		be_asked(self, at, ask);
-}
-
-bool gr_preempt_step(struct gr_thread *self, struct gr_context *at)
-{
-	struct gr_state state;
-	if (!proving || proving != self)
-		return false;
-	stepped = at->greg[REG_RIP];
-	if (gr_context_is_program(self, at) && gr_turn_asked(self))
-		go_on(self, at, gr_spin_step(self, at, &state), &state);
-	else
-		end(at);
-	return true;
-}
-
-void gr_preempt_forget(const struct gr_thread *self, struct gr_context *at)
-{
-	if (proving == self) // else somebody else steps, who alone can end that
-		end(at);
 }
 
 // ---------------------------------------------------------------- replaying
