@@ -122,6 +122,18 @@ def test_a_crash_and_a_breakpoint_in_a_called_function(demo: Path) -> None:
     assert "No more reverse-execution history" in out
 
 
+def test_calls_that_did_not_return_are_in_nobodys_way(demo: Path) -> None:
+    """What GDB keeps of each is of a thread that is gone, and stands where the next one returns to."""
+    stopped = ("rr-goto here", "print add(6, 1)", "rr-goto start")
+    out = past(
+        demo,
+        *("break holding", "reverse-continue", "delete", "rr-mark here", "break add", *stopped * 8),
+        *("delete", "rr-goto here", "print $before = total", "print add(1, 2) - $before"),
+    )
+    assert out.count("add (a=6, b=1)") == 8 and "another thread" not in out, out
+    assert re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)[1:] == ["3"], out
+
+
 def test_a_change_needs_a_moment_to_come_back_to(demo: Path) -> None:
     """The crash of a program lies behind its last operation, in no segment: it is run to again."""
     program = programs.build("past_crash")
