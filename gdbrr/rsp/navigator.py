@@ -15,20 +15,18 @@ from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
-from gdbrr.rsp.process.forward import Forward
+from gdbrr.rsp.process.backward import Backward
 from gdbrr.rsp.process.landing import Say
-from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
-from gdbrr.rsp.unwind.frames import led_here
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Timeline
 
 _BEGIN = (("replaylog", "begin"),)
 
 
-class Navigator(Forward):
+class Navigator(Backward):
     def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait, say: Say) -> None:
         super().__init__(session, pool, told, wait, say)
         self.armed: Target | None = None
@@ -216,27 +214,13 @@ class Navigator(Forward):
         if before is None:  # where the thread begins; GDB knows of no stop in another one
             self.thread = thread or self.thread
             return self.here(SIGNAL_TRAP, _BEGIN)
-        stop = self._before_call(now, before) if thread in (0, self.thread) else None
+        mine = thread in (0, self.thread)
+        stop = self.before_call(now, before) if mine else None
         if stop is not None:
             return stop
-        self.land(before, progress)
-        return self.here(SIGNAL_TRAP)
-
-    def _before_call(self, now: Moment, before: Moment) -> Stop | None:
-        """A step back from a function's first instruction to its call, as GDB makes one in each call of a recursion
-        that it passes: it looks at nothing there, so nobody is brought there before somebody looks."""
-        debuggee = self.require()
-        if debuggee.leaf is None or self.engine_frames or now.tick != before.tick or before.pc is None:
-            return None
-        tid = debuggee.real(self.thread)
-        regs = debuggee.registers(tid)
-        if regs["rip"] != now.pc or not led_here(debuggee.upstream.memory, before.pc, regs["rsp"]):
-            return None
-        known = ((RIP, before.pc), (RSP, regs["rsp"] + 8))
-        shown = debuggee.expedited(tid) | {number: word.to_bytes(8, "little").hex().encode() for number, word in known}
-        self._due = self._moment = before
-        self.sent, self._crash, self.approximate = None, 0, False
-        return Stop(SIGNAL_TRAP, self.thread, (), shown)
+        if not mine and self.points.held:  # that one stands farther on
+            now = self.moment(progress)
+        return self.back_to(before, now, alone, progress)
 
     def _now_for(self, target: Target, progress: Progress | None) -> Moment:
         """Finding the moment costs a replay of the segment; only a relative target needs it."""

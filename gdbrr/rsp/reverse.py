@@ -23,7 +23,7 @@ SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 
 HARDWARE_SLOTS = 4
 """Debug registers of an x86 thread."""
-_WORD = 8
+WORD = 8
 """Bytes that one of them watches."""
 
 _LONGEST_CONDITION = lib.GR_CONDITION_ROOM // HARDWARE_SLOTS
@@ -131,14 +131,19 @@ class PointTable:
     def _code(self) -> set[Held]:
         return {held for held in self.held if held[0] in (SOFTWARE, HARDWARE)}
 
+    @property
+    def places(self) -> list[tuple[int, int]]:
+        """Address and length of what is watched, in one order as long as it is the same."""
+        return sorted((addr, length) for kind, addr, length in self.held if kind >= WATCH)
+
     def watched(self) -> list[Point]:
         return [point for point in self.for_search() if point.kind is not PointKind.EXEC]
 
     def piece(self, addr: int) -> Held:
         """What one debug register watches at ADDR, where a watched place has one."""
         for kind, start, length in sorted(held for held in self.held if held[0] >= WATCH):
-            word = addr & -_WORD
-            begin, end = max(start, word), min(start + length, word + _WORD)
+            word = addr & -WORD
+            begin, end = max(start, word), min(start + length, word + WORD)
             for first, size in pieces(begin, end - begin):
                 if first <= addr < first + size:
                     return kind, first, size
@@ -162,7 +167,7 @@ def slots(held: Held) -> int:
     kind, addr, length = held
     if kind in (SOFTWARE, HARDWARE):
         return int(kind == HARDWARE)
-    return length // _WORD if length > FEW else len(pieces(addr, length))
+    return length // WORD if length > FEW else len(pieces(addr, length))
 
 
 def pieces(addr: int, length: int) -> list[tuple[int, int]]:

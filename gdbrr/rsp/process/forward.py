@@ -65,10 +65,10 @@ class Forward(Events):
             if stop.signal != SIGNAL_NONE or self._tick() != hit.moment.tick:
                 return stop
         watch = self.points.piece(hit.addr)
-        old = self._contents([watch[1:]])
+        old = self.contents([watch[1:]])
         while True:
             stop = self._run(self._kernels(acting), signals, code | {watch})
-            same = watch[0] == WATCH and stop.has(*WATCHES) and self._contents([watch[1:]]) == old
+            same = watch[0] == WATCH and stop.has(*WATCHES) and self.contents([watch[1:]]) == old
             if acting is not None or not same:
                 return stop
 
@@ -92,22 +92,27 @@ class Forward(Events):
 
     def _step_watched(self, step: int, signals: Sequence[tuple[int, int]], held: set[Held]) -> Stop | None:
         """A step in one segment: what is watched is looked at before and behind it. None if others ran as well."""
-        watched = [(addr, length) for kind, addr, length in self.points.held if kind >= WATCH]
-        before, tick = self._contents(watched), self._tick()
+        before, tick = self.contents(self.points.places), self._tick()
         stop = self._run(step, signals, held)
         if self._tick() != tick:
             return None
-        after = self._contents(watched)
-        changed = [place for place, old, new in zip(watched, before, after, strict=True) if old != new]
-        if not changed or stop.reasons or stop.ended or stop.signal != SIGNAL_TRAP:
+        reasons = self.changed(before)
+        if not reasons or stop.reasons or stop.ended or stop.signal != SIGNAL_TRAP:
             return stop
-        return dataclasses.replace(stop, reasons=(("watch", f"{changed[0][0]:x}"),))
+        return dataclasses.replace(stop, reasons=reasons)
 
     def _tick(self) -> int:
         leaf = self.require().leaf
         return leaf.tick if leaf is not None else -1
 
-    def _contents(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+    def changed(self, before: Sequence[bytes]) -> tuple[tuple[str, str], ...]:
+        """Why GDB should say it stopped, where what is watched held BEFORE."""
+        places = self.points.places
+        known = zip(places, before, self.contents(places), strict=True)
+        changed = [addr for (addr, _), old, new in known if old != new]
+        return (("watch", f"{changed[0]:x}"),) if changed else ()
+
+    def contents(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
         leaf = self.require().leaf
         assert leaf is not None
         return [memory(leaf, addr, length) for addr, length in places]
