@@ -211,9 +211,8 @@ class Navigator(Backward):
         self._leave_live(progress)
         now = self._stands(thread or self.thread, progress)
         before = self._timeline().previous(now, progress)
-        if before is None:  # where the thread begins; GDB knows of no stop in another one
-            self.thread = thread or self.thread
-            return self.here(SIGNAL_TRAP, _BEGIN)
+        if before is None:  # where the thread begins: it is still the moment of the one that stopped
+            return self.seen_in(thread or self.thread, self.here(SIGNAL_TRAP, _BEGIN))
         mine = thread in (0, self.thread)
         stop = self.before_call(now, before) if mine else None
         if stop is not None:
