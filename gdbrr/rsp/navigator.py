@@ -99,13 +99,14 @@ class Navigator(Backward):
 
     def _forward_altered(self, debuggee: Debuggee, altered: Altered, actions: Sequence[Action]) -> Stop | None:
         """A stop of the function that GDB calls; None, with all changes undone, where it was asked to go on in time."""
-        calling = altered.calling(self.points.held)
+        held, returns = self.points.of(debuggee), self.points.returns_in(debuggee)
+        calling = altered.calling(held, returns)
         step, signals = self._wishes(actions)
         if not calling or step not in (None, calling):
             self.undo()
             return None
         signal = next((number for tid, number in signals if tid == calling), 0)
-        stop = altered.run(calling, step is not None, signal, self.points.held)
+        stop = altered.run(calling, step is not None, signal, held, returns)
         if stop.ended:
             self.undo()
             return self.here(SIGNAL_NONE)
@@ -125,7 +126,8 @@ class Navigator(Backward):
             )
         debuggee.live.catch(self.points.calls)
         words = resume_words(actions, self._acting)
-        stop = debuggee.run_live(*self._wishes(actions), words, self.points.held, self.points.conditions)
+        held = self.points.of(debuggee)
+        stop = debuggee.run_live(*self._wishes(actions), words, held, self.points.conditions)
         if stop.ended:
             self.finished = self.exited = True
             self.points.forget()

@@ -50,6 +50,9 @@ class PointTable:
         self.conditions: dict[int, bytes] = {}
         """By address. GDB tests them again: where there are several, or one that the engine does not understand, each
         pass is a stop for it to look at."""
+        self._returns: dict[int, object] = {}
+        """Where functions that GDB called return to, and the process on whose stack that is. GDB keeps a breakpoint
+        there until they do: INVARIANT(no-byte-in-data), to any other process that would be a byte among its data."""
         self.calls: frozenset[int] | None = None
         """The system calls to stop at, by number: None for no call, none of them for any."""
         self._seen: set[int] = set()
@@ -80,7 +83,7 @@ class PointTable:
         GDB drops a watch stop whose value is the one it holds, so writes of an equal value are no hits.
         """
         points = set()
-        for kind, addr, length in self.held:
+        for kind, addr, length in self.of():
             if kind in (SOFTWARE, HARDWARE):
                 points.add(Point(PointKind.EXEC, addr, condition=self.conditions.get(addr, b"")))
             elif kind == WATCH:
@@ -129,7 +132,19 @@ class PointTable:
         }
 
     def _code(self) -> set[Held]:
-        return {held for held in self.held if held[0] in (SOFTWARE, HARDWARE)}
+        return {held for held in self.of() if held[0] in (SOFTWARE, HARDWARE)}
+
+    def wrote(self, addr: int, payload: bytes, process: object) -> None:
+        """GDB (13.1) puts such a byte on the stack before it calls a function, to have it return there."""
+        if payload.endswith((b",1:\xcc", b",1:cc")):
+            self._returns[addr] = process
+
+    def returns_in(self, process: object) -> set[int]:
+        return {addr for addr, its in self._returns.items() if its is process}
+
+    def of(self, process: object = None) -> set[Held]:
+        """Those that may be in PROCESS; None for any that nobody has changed."""
+        return {held for held in self.held if held[0] >= WATCH or self._returns.get(held[1], process) is process}
 
     @property
     def places(self) -> list[tuple[int, int]]:

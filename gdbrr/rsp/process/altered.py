@@ -7,7 +7,6 @@ Owns: which threads were moved and from where; the engine's gate of a thread tha
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable
 
 from gdbrr.errors import GdbrrError
@@ -17,10 +16,6 @@ from gdbrr.rsp.process.kernel import Kernel, Verdict
 from gdbrr.rsp.reverse import HARDWARE, HARDWARE_SLOTS, SOFTWARE, Held, slots
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_SEGV, SIGNAL_SYS, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told
-
-_RETURN = re.compile(rb"X([0-9a-f]+),1:\xcc|M([0-9a-f]+),1:cc")
-"""GDB (13.1) writes this to the stack where a called function is to return to. Its own breakpoint there is not inserted
-where one of the same address is left of a call that did not return, of a thread that is gone since."""
 
 
 class Altered:
@@ -34,8 +29,6 @@ class Altered:
         self._home: dict[int, tuple[int, int]] = {}
         """Of each thread whose registers were written: pc and stack pointer before."""
         self._calling = 0
-        self._returns: set[int] = set()
-        """Where called functions return to, as far as GDB has put a breakpoint's byte there itself."""
         self._open: set[int] = set()
 
     def write_registers(self, tid: int, payload: bytes) -> bytes:
@@ -53,17 +46,17 @@ class Altered:
         return reply
 
     def write_memory(self, payload: bytes) -> bytes:
-        if found := _RETURN.fullmatch(payload):
-            self._returns.add(int(found[1] or found[2], 16))
         return self._debuggee.upstream.request(payload)
 
     def _place(self, tid: int) -> tuple[int, int]:
         regs = self._debuggee.registers(tid)
         return regs["rip"], regs["rsp"]
 
-    def calling(self, held: set[Held]) -> int:
-        """The thread in which GDB calls a function, 0 for none. Such a function returns to a breakpoint of GDB's."""
-        places = self._returns | {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
+    def calling(self, held: set[Held], returns: set[int]) -> int:
+        """The thread in which GDB calls a function, 0 for none. Such a function RETURNS to a breakpoint of GDB's, which
+        is not inserted where one of the same address is left of a call that did not return, of a thread that is gone.
+        """
+        places = returns | {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
         for tid, home in self._home.items():
             pc, stack = self._place(tid)
             if (pc, stack) == home:
@@ -75,7 +68,7 @@ class Altered:
                 return tid
         return 0
 
-    def run(self, tid: int, step: bool, signal: int, held: set[Held]) -> Stop:
+    def run(self, tid: int, step: bool, signal: int, held: set[Held], returns: set[int]) -> Stop:
         """Let thread TID alone go on in the function that is called, until GDB has to know of a stop."""
         upstream = self._debuggee.upstream
         self._open_gate(tid)
@@ -97,7 +90,7 @@ class Altered:
                 verdict = Verdict.PASS
             elif self._counter(stop, held):
                 verdict = Verdict.ANSWERED
-            elif self._place(tid)[0] in self._returns:
+            elif self._place(tid)[0] in returns:
                 return Stop(SIGNAL_TRAP, tid, (("swbreak", ""),))
             else:
                 return stop

@@ -43,7 +43,7 @@ class Forward(Events):
     def run(self, step: int | None, signals: Sequence[tuple[int, int]], progress: Progress | None = None) -> Stop:
         """Let the current leaf go on to what GDB wants to know of, thread STEP by one instruction or operation."""
         if self.points.fit:
-            return self._run(step, signals, self.points.held)
+            return self._run(step, signals, self.points.of())
         acting = None if step is None else self.require().virtual(step)
         if step is not None and not self.points.reads:
             start, thread = self.moment(), self.thread
