@@ -86,11 +86,14 @@ class Navigator(Backward):
             if stop is not None:
                 return stop
         step, signals = self._wishes(actions)
+        if (told := self.next_told(True)) is not None:
+            return told
         signals = self._but_recorded(signals)
         over = step is not None and self.points.stepping_over(self.require().registers(step).get("rip", 0))
         self.lock.look(actions, over)
         self.turn = None
-        stop = self.run(step, signals, progress)
+        before = self.watched()
+        stop = self.told(self.run(step, signals, progress), before, True)
         if self.live is not None and stop.has("replaylog"):
             self.say_end()
         if self.turn is not None and stop.signal == SIGNAL_NONE:
@@ -155,16 +158,20 @@ class Navigator(Backward):
             self._leave_live(progress)
             if beyond and thread in (0, self.thread) and (reasons := self._stops_here()):
                 return self.here(SIGNAL_TRAP, reasons)
-            index = self.index(thread) if thread else None
-            points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
-            hit, event = self._search(points, 1, progress), self._event_before(progress, index)
-            if event is not None and (hit is None or is_behind(event, hit.moment)):
-                return self._back_to(event, progress)
-            if hit is None:
-                return self._begin(progress, index or 0)
-            self.land(hit.moment, progress, hit.thread)
-            return self.here(SIGNAL_TRAP, self.points.reasons(hit))
+            told = self.next_told(False) if thread in (0, self.thread) else None
+            before = self.watched()
+            return told or self.told(self._back(self.index(thread) if thread else None, progress), before, False)
         return self._armed_move(target, progress)
+
+    def _back(self, index: int | None, progress: Progress | None) -> Stop:
+        points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
+        hit, event = self._search(points, 1, progress), self._event_before(progress, index)
+        if event is not None and (hit is None or is_behind(event, hit.moment)):
+            return self._back_to(event, progress)
+        if hit is None:
+            return self._begin(progress, index or 0)
+        self.land(hit.moment, progress, hit.thread)
+        return self.here(SIGNAL_TRAP, self.points.reasons(hit))
 
     def _armed_move(self, target: Target, progress: Progress | None) -> Stop:
         recording = self.recording
@@ -211,6 +218,8 @@ class Navigator(Backward):
         if target is not None:  # with a watchpoint that it steps for, GDB moves by steps
             return self._armed_move(target, progress)
         self._leave_live(progress)
+        if thread in (0, self.thread) and (told := self.next_told(False)) is not None:
+            return told
         now = self._stands(thread or self.thread, progress)
         before = self._timeline().previous(now, progress)
         if before is None:  # where the thread begins: it is still the moment of the one that stopped

@@ -147,16 +147,16 @@ class PointTable:
         return {held for held in self.held if held[0] >= WATCH or self._returns.get(held[1], process) is process}
 
     @property
-    def places(self) -> list[tuple[int, int]]:
-        """Address and length of what is watched, in one order as long as it is the same."""
-        return sorted((addr, length) for kind, addr, length in self.held if kind >= WATCH)
+    def places(self) -> list[Held]:
+        """What is watched."""
+        return sorted(held for held in self.held if held[0] >= WATCH)
 
     def watched(self) -> list[Point]:
         return [point for point in self.for_search() if point.kind is not PointKind.EXEC]
 
     def piece(self, addr: int) -> Held:
         """What one debug register watches at ADDR, where a watched place has one."""
-        for kind, start, length in sorted(held for held in self.held if held[0] >= WATCH):
+        for kind, start, length in self.places:
             word = addr & -WORD
             begin, end = max(start, word), min(start + length, word + WORD)
             for first, size in pieces(begin, end - begin):
@@ -172,9 +172,12 @@ class PointTable:
                 if addr == point.addr and kind in (SOFTWARE, HARDWARE):
                     return (("swbreak" if kind == SOFTWARE else "hwbreak", ""),)
             elif addr <= point.addr < addr + length and kind >= WATCH:
-                name = {WATCH: "watch", READ_WATCH: "rwatch", ACCESS_WATCH: "awatch"}[kind]
-                return ((name, f"{addr:x}"),)
+                return (watch_reason((kind, addr, length)),)
         return ()
+
+
+def watch_reason(held: Held) -> tuple[str, str]:
+    return {WATCH: "watch", READ_WATCH: "rwatch", ACCESS_WATCH: "awatch"}[held[0]], f"{held[1]:x}"
 
 
 def slots(held: Held) -> int:

@@ -23,12 +23,9 @@ class Backward(Forward):
         INVARIANT(a-step-back-passes-nothing): a step forwards stops there as well.
         """
         hit = self._met(before, now, self.index(thread) if thread else None, progress)
-        if hit is not None:
-            self.land(hit.moment, progress, hit.thread)
-            return self.here(SIGNAL_TRAP, self.points.reasons(hit))
-        old = self.contents(self.points.places)
-        self.land(before, progress)
-        return self.here(SIGNAL_TRAP, self.changed(old))
+        old = self.watched()
+        self.land(hit.moment if hit else before, progress, hit.thread if hit else None)
+        return self.told(self.here(SIGNAL_TRAP, self.points.reasons(hit) if hit else ()), old, False)
 
     def _met(self, before: Moment, now: Moment, index: int | None, progress: Progress | None) -> Hit | None:
         """The last hit from BEFORE up to NOW, where comparing what is watched there would not do: others had their turn
@@ -47,7 +44,7 @@ class Backward(Forward):
             return None
         tid = debuggee.real(self.thread)
         regs = debuggee.registers(tid)
-        if any(addr < regs["rsp"] + WORD and addr + length > regs["rsp"] for addr, length in self.points.places):
+        if any(addr < regs["rsp"] + WORD and addr + length > regs["rsp"] for _, addr, length in self.points.places):
             return None  # the call has stored there
         if regs["rip"] != now.pc or not led_here(debuggee.upstream.memory, before.pc, regs["rsp"]):
             return None

@@ -16,7 +16,7 @@ from gdbrr.rsp.process.events import Events
 from gdbrr.rsp.process.history import memory
 from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.process.turns import Lock
-from gdbrr.rsp.reverse import SOFTWARE, WATCH, Fence, Held
+from gdbrr.rsp.reverse import SOFTWARE, WATCH, Fence, Held, watch_reason
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, WATCHES, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Sent, Timeline, Turn
@@ -37,6 +37,8 @@ class Forward(Events):
         """What the thread that was resumed alone waits for."""
         self._asked: tuple[Timeline, list[Point], Moment, int, Hit | None] | None = None
         """What was watched, from when on it was searched, and up to which tick the answer holds."""
+        self._others: tuple[bool, list[Held]] = True, []
+        """What changed together with that of which GDB has been told, and whether on a way forwards."""
 
     # ------------------------------------------------------------ runs
 
@@ -91,26 +93,44 @@ class Forward(Events):
         self.thread = thread
 
     def _step_watched(self, step: int, signals: Sequence[tuple[int, int]], held: set[Held]) -> Stop | None:
-        """A step in one segment: what is watched is looked at before and behind it. None if others ran as well."""
-        before, tick = self.contents(self.points.places), self._tick()
+        """A step in one segment: what has changed is seen behind it. None if others ran as well."""
+        tick = self._tick()
         stop = self._run(step, signals, held)
-        if self._tick() != tick:
-            return None
-        reasons = self.changed(before)
-        if not reasons or stop.reasons or stop.ended or stop.signal != SIGNAL_TRAP:
-            return stop
-        return dataclasses.replace(stop, reasons=reasons)
+        return stop if self._tick() == tick else None
 
     def _tick(self) -> int:
         leaf = self.require().leaf
         return leaf.tick if leaf is not None else -1
 
-    def changed(self, before: Sequence[bytes]) -> tuple[tuple[str, str], ...]:
-        """Why GDB should say it stopped, where what is watched held BEFORE."""
+    # ------------------------------------------------------------ what changed together
+
+    def watched(self) -> dict[Held, bytes]:
+        """What is where something is watched."""
         places = self.points.places
-        known = zip(places, before, self.contents(places), strict=True)
-        changed = [addr for (addr, _), old, new in known if old != new]
-        return (("watch", f"{changed[0]:x}"),) if changed else ()
+        return dict(zip(places, self.contents([held[1:] for held in places]), strict=True))
+
+    def told(self, stop: Stop, before: dict[Held, bytes], forwards: bool) -> Stop:
+        """INVARIANT(each-change-is-told): of several places that one execution has changed since BEFORE, GDB hears of
+        one at a stop, and of the next one when it goes on the same way."""
+        now = self.watched()
+        named = [int(value, 16) for name, value in stop.reasons if name in WATCHES]
+        others = [
+            held
+            for held in before
+            if held in now and before[held] != now[held] and not any(held[1] <= at < sum(held[1:]) for at in named)
+        ]
+        if stop.ended or stop.has("replaylog"):
+            others = []
+        elif others and not stop.reasons and stop.signal == SIGNAL_TRAP:  # a step
+            stop = dataclasses.replace(stop, reasons=(watch_reason(others.pop(0)),))
+        self._others = forwards, others
+        return stop
+
+    def next_told(self, forwards: bool) -> Stop | None:
+        way, others = self._others
+        others = [held for held in others if way == forwards and held in self.points.held]
+        self._others = forwards, others[1:]
+        return self.here(SIGNAL_TRAP, (watch_reason(others[0]),)) if others else None
 
     def contents(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
         leaf = self.require().leaf
