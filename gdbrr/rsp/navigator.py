@@ -92,7 +92,7 @@ class Navigator(Backward):
         over = step is not None and self.points.stepping_over(self.require().registers(step).get("rip", 0))
         self.lock.look(actions, over)
         self.turn = None
-        before = self.watched()
+        before = self.watched(step is not None)
         stop = self.told(self.run(step, signals, progress), before, True)
         if self.live is not None and stop.has("replaylog"):
             self.say_end()
@@ -159,7 +159,7 @@ class Navigator(Backward):
             if beyond and thread in (0, self.thread) and (reasons := self._stops_here()):
                 return self.here(SIGNAL_TRAP, reasons)
             told = self.next_told(False) if thread in (0, self.thread) else None
-            before = self.watched()
+            before = self.watched(False)
             return told or self.told(self._back(self.index(thread) if thread else None, progress), before, False)
         return self._armed_move(target, progress)
 

@@ -23,7 +23,7 @@ class Backward(Forward):
         INVARIANT(a-step-back-passes-nothing): a step forwards stops there as well.
         """
         hit = self._met(before, now, self.index(thread) if thread else None, progress)
-        old = self.watched()
+        old = self.watched(True)
         self.land(hit.moment if hit else before, progress, hit.thread if hit else None)
         return self.told(self.here(SIGNAL_TRAP, self.points.reasons(hit) if hit else ()), old, False)
 

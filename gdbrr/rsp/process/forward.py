@@ -25,6 +25,8 @@ from gdbrr.timeline.step.code import decoded
 
 _END = (("replaylog", "end"),)
 _LONGEST_INSTRUCTION = 15
+_COMPARED = 1 << 20
+"""Bytes of a place that are compared at each stop."""
 _BACKWARDS = 0x400
 """The direction flag."""
 
@@ -104,20 +106,20 @@ class Forward(Events):
 
     # ------------------------------------------------------------ what changed together
 
-    def watched(self) -> dict[Held, bytes]:
-        """What is where something is watched."""
-        places = self.points.places
+    def watched(self, steps: bool) -> dict[Held, bytes]:
+        """What is where something is watched; of larger places only for STEPS, which have no other way to tell."""
+        places = [held for held in self.points.places if steps or held[2] <= _COMPARED]
         return dict(zip(places, self.contents([held[1:] for held in places]), strict=True))
 
     def told(self, stop: Stop, before: dict[Held, bytes], forwards: bool) -> Stop:
         """INVARIANT(each-change-is-told): of several places that one execution has changed since BEFORE, GDB hears of
         one at a stop, and of the next one when it goes on the same way."""
-        now = self.watched()
+        now = self.contents([held[1:] for held in before])
         named = [int(value, 16) for name, value in stop.reasons if name in WATCHES]
         others = [
             held
-            for held in before
-            if held in now and before[held] != now[held] and not any(held[1] <= at < sum(held[1:]) for at in named)
+            for (held, old), new in zip(before.items(), now, strict=True)
+            if old != new and not any(held[1] <= at < sum(held[1:]) for at in named)
         ]
         if stop.ended or stop.has("replaylog"):
             others = []
