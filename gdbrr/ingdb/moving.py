@@ -12,15 +12,15 @@ from typing import Any
 
 from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
-from gdbrr.ingdb.watched.locals import WATCHPOINTS, Locals, is_local
-from gdbrr.ingdb.watched.lvalues import names
+from gdbrr.ingdb.watched.locals import WATCHPOINTS, Locals
+from gdbrr.ingdb.watched.meanings import Meanings
 
 _CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
 _BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
-_TYPE_WORDS = {"unsigned", "signed", "struct", "union", "enum", "const", "volatile"}
 _HOOK = "maintenance gdbrr-thread"
 _STEPS = [way + step for way in ("", "reverse-") for step in ("stepi", "nexti", "step", "next", "finish")] + ["until"]
 _locals = Locals()
+_meanings = Meanings()
 _stopped: list[Any] = []
 """The thread of GDB's last stop."""
 
@@ -109,33 +109,11 @@ def silence(lasting: bool = True) -> Iterator[int]:
             watch.delete()
 
 
-def _may_go_off(point: Any) -> bool:
-    """INVARIANT(old-is-here): GDB keeps what a watched place held where it stopped last, and takes a change to that for
-    none. It asks anew for one that is enabled; but one of a local variable it deletes then, out of its frame."""
-    if point.type not in WATCHPOINTS or point.expression.startswith("-location "):
-        return True
-    if _locals.has(point):
-        return False
-    return "$" not in point.expression and all(map(_is_everywhere, names(point.expression)))
-
-
-def _is_everywhere(name: str) -> bool:
-    """Whether NAME is a variable or type of the program, and none of a frame's."""
-    if is_local(name):
-        return False
-    if gdb.lookup_global_symbol(name) or gdb.lookup_static_symbol(name) or name in _TYPE_WORDS:
-        return True
-    try:
-        return bool(gdb.lookup_type(name))
-    except gdb.error:
-        return False
-
-
 @contextlib.contextmanager
 def _off(*kinds: int) -> Iterator[None]:
     """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
     users = [each for each in gdb.breakpoints() if each.number > 0]
-    off = [each for each in users if each.enabled and each.type in kinds and _may_go_off(each)]
+    off = [each for each in users if each.enabled and each.type in kinds and _meanings.may_go_off(each)]
     with _locals.asleep():
         try:
             for each in off:
@@ -144,7 +122,7 @@ def _off(*kinds: int) -> Iterator[None]:
         finally:
             for each in off:
                 if each.is_valid():
-                    each.enabled = True
+                    _meanings.put_on(each)
 
 
 def resume_quietly() -> str:

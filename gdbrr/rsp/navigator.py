@@ -15,13 +15,11 @@ from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
-from gdbrr.rsp.process.forward import Forward
+from gdbrr.rsp.process.backward import Backward
 from gdbrr.rsp.process.landing import Say
-from gdbrr.rsp.regs import RIP, RSP
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
-from gdbrr.rsp.unwind.frames import led_here
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Timeline
 
@@ -29,7 +27,7 @@ _BEGIN = (("replaylog", "begin"),)
 _LOADED = (("library", ""),)
 
 
-class Navigator(Forward):
+class Navigator(Backward):
     def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait, say: Say) -> None:
         super().__init__(session, pool, told, wait, say)
         self.armed: Target | None = None
@@ -90,11 +88,14 @@ class Navigator(Forward):
             if stop is not None:
                 return stop
         step, signals = self._wishes(actions)
+        if (told := self.next_told(True)) is not None:
+            return told
         signals = self._but_recorded(signals)
         over = step is not None and self.points.stepping_over(self.require().registers(step).get("rip", 0))
         self.lock.look(actions, over)
         self.turn = None
-        stop = self.run(step, signals, progress)
+        before = self.watched(step is not None)
+        stop = self.told(self.run(step, signals, progress), before, True)
         if self.live is not None and stop.has("replaylog"):
             self.say_end()
         if self.turn is not None and stop.signal == SIGNAL_NONE:
@@ -103,13 +104,14 @@ class Navigator(Forward):
 
     def _forward_altered(self, debuggee: Debuggee, altered: Altered, actions: Sequence[Action]) -> Stop | None:
         """A stop of the function that GDB calls; None, with all changes undone, where it was asked to go on in time."""
-        calling = altered.calling(self.points.held)
+        held, returns = self.points.of(debuggee), self.points.returns_in(debuggee)
+        calling = altered.calling(held, returns)
         step, signals = self._wishes(actions)
         if not calling or step not in (None, calling):
             self.undo()
             return None
         signal = next((number for tid, number in signals if tid == calling), 0)
-        stop = altered.run(calling, step is not None, signal, self.points.held)
+        stop = altered.run(calling, step is not None, signal, held, returns)
         if stop.ended:
             self.undo()
             return self.here(SIGNAL_NONE)
@@ -129,7 +131,8 @@ class Navigator(Forward):
             )
         debuggee.live.catch(self.points.calls)
         words = resume_words(actions, self._acting)
-        stop = debuggee.run_live(*self._wishes(actions), words, self.points.held, self.points.conditions)
+        held = self.points.of(debuggee)
+        stop = debuggee.run_live(*self._wishes(actions), words, held, self.points.conditions)
         if stop.ended:
             self.finished = self.exited = True
             self.points.forget()
@@ -157,16 +160,20 @@ class Navigator(Forward):
             self._leave_live(progress)
             if beyond and thread in (0, self.thread) and (reasons := self._stops_here()):
                 return self.here(SIGNAL_TRAP, reasons)
-            index = self.index(thread) if thread else None
-            points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
-            hit, event = self._search(points, 1, progress), self._event_before(progress, index)
-            if event is not None and (hit is None or is_behind(event, hit.moment)):
-                return self._back_to(event, progress)
-            if hit is None:
-                return self._begin(progress, index or 0)
-            self.land(hit.moment, progress, hit.thread)
-            return self.here(SIGNAL_TRAP, self.points.reasons(hit))
+            told = self.next_told(False) if thread in (0, self.thread) else None
+            before = self.watched(False)
+            return told or self.told(self._back(self.index(thread) if thread else None, progress), before, False)
         return self._armed_move(target, progress)
+
+    def _back(self, index: int | None, progress: Progress | None) -> Stop:
+        points = [dataclasses.replace(point, thread=index) for point in self.points.for_search()]
+        hit, event = self._search(points, 1, progress), self._event_before(progress, index)
+        if event is not None and (hit is None or is_behind(event, hit.moment)):
+            return self._back_to(event, progress)
+        if hit is None:
+            return self._begin(progress, index or 0)
+        self.land(hit.moment, progress, hit.thread)
+        return self.here(SIGNAL_TRAP, self.points.reasons(hit))
 
     def _armed_move(self, target: Target, progress: Progress | None) -> Stop:
         recording = self.recording
@@ -213,32 +220,19 @@ class Navigator(Forward):
         if target is not None:  # with a watchpoint that it steps for, GDB moves by steps
             return self._armed_move(target, progress)
         self._leave_live(progress)
+        if thread in (0, self.thread) and (told := self.next_told(False)) is not None:
+            return told
         now = self._stands(thread or self.thread, progress)
         before = self._timeline().previous(now, progress)
-        if before is None:  # where the thread begins; GDB knows of no stop in another one
-            self.thread = thread or self.thread
-            return self.here(SIGNAL_TRAP, _BEGIN)
-        stop = self._before_call(now, before) if thread in (0, self.thread) else None
+        if before is None:  # where the thread begins: it is still the moment of the one that stopped
+            return self.seen_in(thread or self.thread, self.here(SIGNAL_TRAP, _BEGIN))
+        mine = thread in (0, self.thread)
+        stop = self.before_call(now, before) if mine else None
         if stop is not None:
             return stop
-        self.land(before, progress)
-        return self.here(SIGNAL_TRAP)
-
-    def _before_call(self, now: Moment, before: Moment) -> Stop | None:
-        """A step back from a function's first instruction to its call, as GDB makes one in each call of a recursion
-        that it passes: it looks at nothing there, so nobody is brought there before somebody looks."""
-        debuggee = self.require()
-        if debuggee.leaf is None or self.engine_frames or now.tick != before.tick or before.pc is None:
-            return None
-        tid = debuggee.real(self.thread)
-        regs = debuggee.registers(tid)
-        if regs["rip"] != now.pc or not led_here(debuggee.upstream.memory, before.pc, regs["rsp"]):
-            return None
-        known = ((RIP, before.pc), (RSP, regs["rsp"] + 8))
-        shown = debuggee.expedited(tid) | {number: word.to_bytes(8, "little").hex().encode() for number, word in known}
-        self._due = self._moment = before
-        self.sent, self._crash, self.approximate = None, 0, False
-        return Stop(SIGNAL_TRAP, self.thread, (), shown)
+        if not mine and self.points.held:  # that one stands farther on
+            now = self.moment(progress)
+        return self.back_to(before, now, alone, progress)
 
     def _now_for(self, target: Target, progress: Progress | None) -> Moment:
         """Finding the moment costs a replay of the segment; only a relative target needs it."""

@@ -285,9 +285,9 @@ class Proxy:
             return b"OK"  # GDB asks whether X packets are known
         if debuggee.leaf is None:
             self._may_change_live("gdbrr")  # GDB says only that it cannot access the memory
+        self.navigator.points.wrote(request.addr, request.payload, debuggee)
         write = debuggee.upstream.request if debuggee.leaf is None else self._alter().write_memory
-        replies = [write(part) for part in writes(request.payload, MOST)]
-        return next((reply for reply in replies if reply != b"OK"), b"OK")
+        return next((reply for part in writes(request.payload, MOST) if (reply := write(part)) != b"OK"), b"OK")
 
     def _may_change_live(self, who: str, tid: int | None = None) -> None:
         try:

@@ -23,7 +23,7 @@ SOFTWARE, HARDWARE, WATCH, READ_WATCH, ACCESS_WATCH = range(5)
 
 HARDWARE_SLOTS = 4
 """Debug registers of an x86 thread."""
-_WORD = 8
+WORD = 8
 """Bytes that one of them watches."""
 
 _LONGEST_CONDITION = lib.GR_CONDITION_ROOM // HARDWARE_SLOTS
@@ -50,6 +50,9 @@ class PointTable:
         self.conditions: dict[int, bytes] = {}
         """By address. GDB tests them again: where there are several, or one that the engine does not understand, each
         pass is a stop for it to look at."""
+        self._returns: dict[int, object] = {}
+        """Where functions that GDB called return to, and the process on whose stack that is. GDB keeps a breakpoint
+        there until they do: INVARIANT(no-byte-in-data), to any other process that would be a byte among its data."""
         self.calls: frozenset[int] | None = None
         """The system calls to stop at, by number: None for no call, none of them for any."""
         self._seen: set[int] = set()
@@ -80,7 +83,7 @@ class PointTable:
         GDB drops a watch stop whose value is the one it holds, so writes of an equal value are no hits.
         """
         points = set()
-        for kind, addr, length in self.held:
+        for kind, addr, length in self.of():
             if kind in (SOFTWARE, HARDWARE):
                 points.add(Point(PointKind.EXEC, addr, condition=self.conditions.get(addr, b"")))
             elif kind == WATCH:
@@ -129,16 +132,33 @@ class PointTable:
         }
 
     def _code(self) -> set[Held]:
-        return {held for held in self.held if held[0] in (SOFTWARE, HARDWARE)}
+        return {held for held in self.of() if held[0] in (SOFTWARE, HARDWARE)}
+
+    def wrote(self, addr: int, payload: bytes, process: object) -> None:
+        """GDB (13.1) puts such a byte on the stack before it calls a function, to have it return there."""
+        if payload.endswith((b",1:\xcc", b",1:cc")):
+            self._returns[addr] = process
+
+    def returns_in(self, process: object) -> set[int]:
+        return {addr for addr, its in self._returns.items() if its is process}
+
+    def of(self, process: object = None) -> set[Held]:
+        """Those that may be in PROCESS; None for any that nobody has changed."""
+        return {held for held in self.held if held[0] >= WATCH or self._returns.get(held[1], process) is process}
+
+    @property
+    def places(self) -> list[Held]:
+        """What is watched."""
+        return sorted(held for held in self.held if held[0] >= WATCH)
 
     def watched(self) -> list[Point]:
         return [point for point in self.for_search() if point.kind is not PointKind.EXEC]
 
     def piece(self, addr: int) -> Held:
         """What one debug register watches at ADDR, where a watched place has one."""
-        for kind, start, length in sorted(held for held in self.held if held[0] >= WATCH):
-            word = addr & -_WORD
-            begin, end = max(start, word), min(start + length, word + _WORD)
+        for kind, start, length in self.places:
+            word = addr & -WORD
+            begin, end = max(start, word), min(start + length, word + WORD)
             for first, size in pieces(begin, end - begin):
                 if first <= addr < first + size:
                     return kind, first, size
@@ -152,9 +172,12 @@ class PointTable:
                 if addr == point.addr and kind in (SOFTWARE, HARDWARE):
                     return (("swbreak" if kind == SOFTWARE else "hwbreak", ""),)
             elif addr <= point.addr < addr + length and kind >= WATCH:
-                name = {WATCH: "watch", READ_WATCH: "rwatch", ACCESS_WATCH: "awatch"}[kind]
-                return ((name, f"{addr:x}"),)
+                return (watch_reason((kind, addr, length)),)
         return ()
+
+
+def watch_reason(held: Held) -> tuple[str, str]:
+    return {WATCH: "watch", READ_WATCH: "rwatch", ACCESS_WATCH: "awatch"}[held[0]], f"{held[1]:x}"
 
 
 def slots(held: Held) -> int:
@@ -162,7 +185,7 @@ def slots(held: Held) -> int:
     kind, addr, length = held
     if kind in (SOFTWARE, HARDWARE):
         return int(kind == HARDWARE)
-    return length // _WORD if length > FEW else len(pieces(addr, length))
+    return length // WORD if length > FEW else len(pieces(addr, length))
 
 
 def pieces(addr: int, length: int) -> list[tuple[int, int]]:

@@ -123,6 +123,20 @@ def test_a_crash_and_a_breakpoint_in_a_called_function(demo: Path) -> None:
     assert NO_MORE.search(out)
 
 
+def test_calls_that_did_not_return_are_in_nobodys_way(demo: Path) -> None:
+    """What GDB keeps of each is of a thread that is gone, and stands where the next one returns to; at the start, where
+    there is nothing at all."""
+    stopped = ("rr-goto here", "print add(6, 1)", "rr-goto start", "stepi", "rr-when")
+    out = past(
+        demo,
+        *("break holding", "reverse-continue", "delete", "rr-mark here", "break add", *stopped * 8),
+        *("delete", "rr-goto here", "print $before = total", "print add(1, 2) - $before"),
+    )
+    assert out.count("add (a=6, b=1)") == 8 and "another thread" not in out, out
+    assert "cannot be inserted" not in out and len(re.findall(r"^tick 0:", out, re.MULTILINE)) == 8, out
+    assert re.findall(r"^\$\d+ = (.*)$", out, re.MULTILINE)[1:] == ["3"], out
+
+
 def test_a_change_needs_a_moment_to_come_back_to(demo: Path) -> None:
     """The crash of a program lies behind its last operation, in no segment: it is run to again."""
     program = programs.build("past_crash")

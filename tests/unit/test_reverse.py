@@ -216,3 +216,17 @@ def test_a_condition_is_looked_at_where_it_is_the_only_one_and_known() -> None:
     assert [point.condition for point in points.for_search()] == [met, b"", b"", b"", b""]
     points.change(True, (SOFTWARE, 0x10, 1))
     assert not points.conditions
+
+
+def test_where_a_called_function_returns_to_is_data_in_other_processes() -> None:
+    """INVARIANT(no-byte-in-data): GDB wants its breakpoint there until that function has returned."""
+    here, there = object(), object()
+    back, code = (SOFTWARE, 0x7FFFE5FF, 1), (SOFTWARE, 0x401136, 1)
+    points = table(code)
+    points.wrote(back[1], b"X7fffe5ff,1:\xcc", here)
+    points.wrote(0x404040, b"X404040,4:\xcc\xcc\xcc\xcc", here)
+    points.change(True, back)
+    assert points.of(here) == {code, back} and points.returns_in(here) == {back[1]}
+    for process in (there, None):
+        assert points.of(process) == {code}
+    assert points.code() == {code} and [point.addr for point in points.for_search()] == [code[1]]

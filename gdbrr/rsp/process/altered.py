@@ -52,9 +52,11 @@ class Altered:
         regs = self._debuggee.registers(tid)
         return regs["rip"], regs["rsp"]
 
-    def calling(self, held: set[Held]) -> int:
-        """The thread in which GDB calls a function, 0 for none. Such a function returns to a breakpoint of GDB's."""
-        places = {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
+    def calling(self, held: set[Held], returns: set[int]) -> int:
+        """The thread in which GDB calls a function, 0 for none. Such a function RETURNS to a breakpoint of GDB's, which
+        is not inserted where one of the same address is left of a call that did not return, of a thread that is gone.
+        """
+        places = returns | {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
         for tid, home in self._home.items():
             pc, stack = self._place(tid)
             if (pc, stack) == home:
@@ -66,7 +68,7 @@ class Altered:
                 return tid
         return 0
 
-    def run(self, tid: int, step: bool, signal: int, held: set[Held]) -> Stop:
+    def run(self, tid: int, step: bool, signal: int, held: set[Held], returns: set[int]) -> Stop:
         """Let thread TID alone go on in the function that is called, until GDB has to know of a stop."""
         upstream = self._debuggee.upstream
         self._open_gate(tid)
@@ -88,6 +90,8 @@ class Altered:
                 verdict = Verdict.PASS
             elif self._counter(stop, held):
                 verdict = Verdict.ANSWERED
+            elif self._place(tid)[0] in returns:
+                return Stop(SIGNAL_TRAP, tid, (("swbreak", ""),))
             else:
                 return stop
             if verdict is Verdict.PASS and step:

@@ -98,6 +98,11 @@ class Events(Landing):
         pc = debuggee.registers(debuggee.real(self.thread)).get("rip", 0)
         return self.points.reasons(Hit(self._timeline().end, Point(PointKind.EXEC, pc), 0))
 
+    def seen_in(self, thread: int, stop: Stop) -> Stop:
+        """STOP as one of THREAD, which GDB has stepped: it knows of no stop in another one."""
+        debuggee = self.require()
+        return dataclasses.replace(stop, tid=thread, registers=self._expedited(debuggee, debuggee.real(thread)))
+
     def _in_thread(self, thread: int, stop: Stop) -> Stop:
         """STOP, the end of time, in the thread that was resumed alone: GDB knows of no stop in another one."""
         debuggee = self.require()

@@ -16,7 +16,7 @@ from gdbrr.rsp.process.events import Events
 from gdbrr.rsp.process.history import memory
 from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.process.turns import Lock
-from gdbrr.rsp.reverse import SOFTWARE, WATCH, Fence, Held
+from gdbrr.rsp.reverse import SOFTWARE, WATCH, Fence, Held, watch_reason
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, WATCHES, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Sent, Timeline, Turn
@@ -25,6 +25,8 @@ from gdbrr.timeline.step.code import decoded
 
 _END = (("replaylog", "end"),)
 _LONGEST_INSTRUCTION = 15
+_COMPARED = 1 << 20
+"""Bytes of a place that are compared at each stop."""
 _BACKWARDS = 0x400
 """The direction flag."""
 
@@ -37,13 +39,15 @@ class Forward(Events):
         """What the thread that was resumed alone waits for."""
         self._asked: tuple[Timeline, list[Point], Moment, int, Hit | None] | None = None
         """What was watched, from when on it was searched, and up to which tick the answer holds."""
+        self._others: tuple[bool, list[Held]] = True, []
+        """What changed together with that of which GDB has been told, and whether on a way forwards."""
 
     # ------------------------------------------------------------ runs
 
     def run(self, step: int | None, signals: Sequence[tuple[int, int]], progress: Progress | None = None) -> Stop:
         """Let the current leaf go on to what GDB wants to know of, thread STEP by one instruction or operation."""
         if self.points.fit:
-            return self._run(step, signals, self.points.held)
+            return self._run(step, signals, self.points.of())
         acting = None if step is None else self.require().virtual(step)
         if step is not None and not self.points.reads:
             start, thread = self.moment(), self.thread
@@ -65,10 +69,10 @@ class Forward(Events):
             if stop.signal != SIGNAL_NONE or self._tick() != hit.moment.tick:
                 return stop
         watch = self.points.piece(hit.addr)
-        old = self._contents([watch[1:]])
+        old = self.contents([watch[1:]])
         while True:
             stop = self._run(self._kernels(acting), signals, code | {watch})
-            same = watch[0] == WATCH and stop.has(*WATCHES) and self._contents([watch[1:]]) == old
+            same = watch[0] == WATCH and stop.has(*WATCHES) and self.contents([watch[1:]]) == old
             if acting is not None or not same:
                 return stop
 
@@ -91,23 +95,46 @@ class Forward(Events):
         self.thread = thread
 
     def _step_watched(self, step: int, signals: Sequence[tuple[int, int]], held: set[Held]) -> Stop | None:
-        """A step in one segment: what is watched is looked at before and behind it. None if others ran as well."""
-        watched = [(addr, length) for kind, addr, length in self.points.held if kind >= WATCH]
-        before, tick = self._contents(watched), self._tick()
+        """A step in one segment: what has changed is seen behind it. None if others ran as well."""
+        tick = self._tick()
         stop = self._run(step, signals, held)
-        if self._tick() != tick:
-            return None
-        after = self._contents(watched)
-        changed = [place for place, old, new in zip(watched, before, after, strict=True) if old != new]
-        if not changed or stop.reasons or stop.ended or stop.signal != SIGNAL_TRAP:
-            return stop
-        return dataclasses.replace(stop, reasons=(("watch", f"{changed[0][0]:x}"),))
+        return stop if self._tick() == tick else None
 
     def _tick(self) -> int:
         leaf = self.require().leaf
         return leaf.tick if leaf is not None else -1
 
-    def _contents(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
+    # ------------------------------------------------------------ what changed together
+
+    def watched(self, steps: bool) -> dict[Held, bytes]:
+        """What is where something is watched; of larger places only for STEPS, which have no other way to tell."""
+        places = [held for held in self.points.places if steps or held[2] <= _COMPARED]
+        return dict(zip(places, self.contents([held[1:] for held in places]), strict=True))
+
+    def told(self, stop: Stop, before: dict[Held, bytes], forwards: bool) -> Stop:
+        """INVARIANT(each-change-is-told): of several places that one execution has changed since BEFORE, GDB hears of
+        one at a stop, and of the next one when it goes on the same way."""
+        now = self.contents([held[1:] for held in before])
+        named = [int(value, 16) for name, value in stop.reasons if name in WATCHES]
+        others = [
+            held
+            for (held, old), new in zip(before.items(), now, strict=True)
+            if old != new and not any(held[1] <= at < sum(held[1:]) for at in named)
+        ]
+        if stop.ended or stop.has("replaylog"):
+            others = []
+        elif others and not stop.reasons and stop.signal == SIGNAL_TRAP:  # a step
+            stop = dataclasses.replace(stop, reasons=(watch_reason(others.pop(0)),))
+        self._others = forwards, others
+        return stop
+
+    def next_told(self, forwards: bool) -> Stop | None:
+        way, others = self._others
+        others = [held for held in others if way == forwards and held in self.points.held]
+        self._others = forwards, others[1:]
+        return self.here(SIGNAL_TRAP, (watch_reason(others[0]),)) if others else None
+
+    def contents(self, places: Sequence[tuple[int, int]]) -> list[bytes]:
         leaf = self.require().leaf
         assert leaf is not None
         return [memory(leaf, addr, length) for addr, length in places]

@@ -56,6 +56,41 @@ def test_the_selected_thread_steps_back(back: str, tmp_path: Path) -> None:
     assert "False" in [row[3] for row in rows], out
 
 
+BEGINS = """
+import gdb
+
+def when():
+    return gdb.execute("rr-when", to_string=True).split(",")[0]
+
+def to(moment):
+    gdb.execute(f"rr-goto {moment}", to_string=True)
+    gdb.execute("stepi", to_string=True)
+
+def begins(moment):
+    to(moment)
+    now = when()
+    for one in [thread.ptid for thread in gdb.selected_inferior().threads()]:
+        to(moment)
+        for thread in gdb.selected_inferior().threads():
+            if thread.ptid == one and thread != gdb.selected_thread():
+                thread.switch()
+                sp = int(gdb.newest_frame().read_register("rsp"))
+                gdb.execute("reverse-stepi", to_string=True)
+                if gdb.newest_frame().name() == "clone3" and int(gdb.newest_frame().read_register("rsp")) == sp:
+                    print("BEGINS", when() == now)
+"""
+
+
+def test_where_a_thread_begins_it_is_still_now(tmp_path: Path) -> None:
+    """A step back of a thread that has not begun is none; its first operation comes later than now."""
+    program, demo, script = programs.build("scenes", ["-O0"]), tmp_path / "x.demo", tmp_path / "begins.py"
+    gdbrr("record", "--order", "serial", "--set", "epoch_ticks=16", "-o", demo, "--", program, "threads").expect(0)
+    script.write_text(BEGINS)
+    moves = [f"python begins('{percent}%')" for percent in range(4, 60, 4)]
+    out = whole(program, f"rr-replay {demo}", f"source {script}", *moves)
+    assert set(re.findall(r"^BEGINS (\w+)$", out, re.MULTILINE)) == {"True"}, out
+
+
 class Machine:
     """GDB's machine interface, as a front end speaks it."""
 
