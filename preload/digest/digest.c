@@ -4,8 +4,6 @@
 // Owns: operations of the kind DIGEST.
 #include "digest.h"
 
-#include <gnu/libc-version.h>
-
 #include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/panic.h"
@@ -247,24 +245,11 @@ static bool others_stand(struct gr_thread *self)
 	return false;
 }
 
-// From glibc 2.41 on, each thread begins by writing its kernel id in digits below its stack pointer (the name of its stack), and
-// parts of that come to light in frames: no state of several threads is twice the same.
-static bool stacks_are_named(void)
-{
-	const char *version = gnu_get_libc_version();
-	uint32_t minor = 0;
-	for (version += 2; *version >= '0' && *version <= '9'; version++) // behind "2."
-		minor = minor * 10 + (uint32_t)(*version - '0');
-	return minor >= 41;
-}
-
 static bool all_stand(struct gr_thread *self, bool *ret_halted)
 {
 	*ret_halted = false;
 	if (gr_thread_is_alone(self))
 		return true;
-	if (stacks_are_named())
-		return false;
 	if (gr_turn_on)
 		return gr_turn_all_stand(self);
 	return *ret_halted = others_stand(self);

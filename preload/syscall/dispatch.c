@@ -287,6 +287,7 @@ static bool special(struct gr_call *call)
 		both = (long (*)(struct gr_call *))gr_call_kernel;
 		break;
 	case SYS_set_robust_list:
+		gr_robust_begin(call);
 		both = gr_robust_list;
 		break;
 	case SYS_rseq: // the kernel would write to the area on its own; success keeps glibc content

@@ -65,11 +65,6 @@ def two_cores() -> bool:
     return len(os.sched_getaffinity(0)) >= 2
 
 
-def unnamed_stacks() -> bool:
-    """From glibc 2.41 on no state of several threads is twice the same (docs/limits.md)."""
-    return tuple(map(int, os.confstr("CS_GNU_LIBC_VERSION").split()[1].split(".")[:2])) < (2, 41)
-
-
 def ordinary_user() -> bool:
     return users.interpreter() is not None
 
@@ -94,7 +89,6 @@ NEEDS = {
     "setcap": Need("setcap, or no right to use it", lambda: shutil.which("setcap") is not None, by_setup=False),
     "chosen_pids": Need("right to choose the ids of processes", pids.chosen, by_setup=False),
     "jemalloc": Need("libjemalloc", lambda: jemalloc() is not None, by_setup=True),
-    "unnamed_stacks": Need("C library before 2.41, whose threads write no ids", unnamed_stacks, by_setup=False),
     "two_cores": Need("second core", two_cores, by_setup=False),
 }
 

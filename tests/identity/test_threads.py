@@ -24,8 +24,6 @@ from gdbrr.timeline.worker import Desynchronised
 from harness import programs
 from harness.run import Result, run
 
-pytestmark = pytest.mark.needs("unnamed_stacks")
-
 GDBRR = (sys.executable, "-m", "gdbrr")
 REPLAYS = int(os.environ.get("GDBRR_IDENTITY_REPLAYS", "3"))
 ORDERS = ("parallel", "serial", "random", "pct")

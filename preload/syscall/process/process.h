@@ -11,7 +11,9 @@ void gr_clone(struct gr_call *call, uint64_t flags, uint64_t stack, uint64_t pti
 void gr_clone3(struct gr_call *call);
 void gr_exit(struct gr_call *call);
 
-// Both in a recording and in its replay, in the middle of the call: the list of robust mutexes is here from now on.
+// Both in a recording and in its replay, in front of the call, the first of a thread of the C library's; and in the middle of it: the list
+// of robust mutexes is here from now on.
+void gr_robust_begin(const struct gr_call *call);
 long gr_robust_list(struct gr_call *call);
 
 // child.c: a child that the program believes to share its memory.
