@@ -19,6 +19,7 @@
 #include "../core/raw.h"
 #include "../log/log.h"
 #include "../log/turn.h"
+#include "../patch/decode.h"
 #include "gate.h"
 
 #define KICK 32 // glibc's own signal for this purpose, which it never gets to use
@@ -64,9 +65,22 @@ uint64_t gr_cancel_links(const struct gr_thread *t)
 	return links ? t->fs_base + links : 0;
 }
 
+// glibc 2.41 makes the calls of its cancellation points at one place, __syscall_cancel_arch, and sets nothing: where they come back to.
+static uint64_t point_behind;
+
+static bool is_in_point(const struct gr_thread *t)
+{
+	return point_behind && (t->called == point_behind || (t->pub.state == GR_T_ENGINE && t->pub.ret_pc == point_behind));
+}
+
+static bool acts_anywhere(const struct gr_thread *t)
+{
+	return is_set(t, asynchronous) || is_in_point(t);
+}
+
 bool gr_cancel_open(const struct gr_thread *self)
 {
-	return is_set(self, asynchronous) && !is_set(self, disabled);
+	return acts_anywhere(self) && !is_set(self, disabled);
 }
 
 // ---------------------------------------------------------------- the kick
@@ -126,6 +140,31 @@ static void find_cleanup(uint64_t fs_base)
 	pop(&buffer, 0);
 }
 
+// It is some direct calls away from each such function, and looks for itself whether its thread is cancelled before it calls.
+#define FARTHEST 3
+#define LOOKED_AT 128
+static uint64_t find_point(uint64_t function, unsigned away)
+{
+	static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
+	static const uint8_t begins[] = {0x8b, 0x07, 0xf6, 0x07, 0x08}; // mov (%rdi),%eax; testb $8,(%rdi)
+	static const uint8_t calls[] = {0x0f, 0x05, 0xc3}; // syscall; ret
+	struct gr_insn insn;
+	if (function < libc_start || function + LOOKED_AT > libc_end)
+		return 0;
+	if (!memcmp((const void *)function, landing, sizeof landing))
+		function += sizeof landing;
+	bool is_it = !memcmp((const void *)function, begins, sizeof begins);
+	for (uint64_t pc = function; pc < function + LOOKED_AT && gr_decode((const uint8_t *)pc, 15, &insn); pc += insn.length) {
+		if (is_it && !memcmp((const void *)pc, calls, sizeof calls))
+			return pc + 2;
+		bool leads_on = !is_it && away && (insn.kind == GR_INSN_CALL || insn.kind == GR_INSN_JMP) && insn.rel;
+		uint64_t found = leads_on ? find_point(pc + insn.length + (uint64_t)(int64_t)insn.rel, away - 1) : 0;
+		if (found)
+			return found;
+	}
+	return 0;
+}
+
 void gr_cancel_init(uint64_t fs_base)
 {
 	static const struct { void *handler; uint64_t flags; void *restorer; uint64_t mask; } action = {
@@ -147,6 +186,7 @@ void gr_cancel_init(uint64_t fs_base)
 	find_cleanup(fs_base);
 	// A replay needs no kick, but see INVARIANT(same-lookups).
 	dl_iterate_phdr(find_libc, gr_real[GR_WRAP_pthread_create]);
+	point_behind = find_point((uint64_t)dlvsym(RTLD_DEFAULT, "pause", "GLIBC_2.2.5"), FARTHEST);
 	if (gr_ctl->mode == GR_MODE_RECORD)
 		GR_RAW(SYS_rt_sigaction, KICK, &action, 0, 8);
 }
@@ -203,7 +243,7 @@ bool gr_cancel_acts(struct gr_thread *self, enum gr_cancel_at at, bool point)
 	self->tested += at == GR_CANCEL_TEST;
 	if (at == GR_CANCEL_TEST)
 		give_way(self);
-	if (self->cancel == 2 || is_set(self, disabled) || (!point && !is_set(self, asynchronous)))
+	if (self->cancel == 2 || is_set(self, disabled) || (!point && !acts_anywhere(self)))
 		return false;
 	if (gr_mode == GR_MODE_RECORD) {
 		struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = at, .object = self->tested};

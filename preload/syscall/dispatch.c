@@ -443,15 +443,15 @@ void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self)
 void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 {
 	struct gr_call call = {
-		.self = self,
-		.frame = frame,
-		.nr = (long)frame->rax,
+		.self = self, .frame = frame, .nr = (long)frame->rax,
 		.arg = {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9},
 	};
 	if (self->nest) {
 		bool waits = call.nr == SYS_futex && gr_mode == GR_MODE_RECORD;
 		gr_wait *once = gr_turn_on ? gr_nested_in_turn : gr_halt_is_place(self) ? gr_nested_standing : gr_wait_once;
+		self->called = frame->rip;
 		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg, once) : gr_call_kernel(&call);
+		self->called = 0;
 		return;
 	}
 	gr_signal_check(self, frame);
