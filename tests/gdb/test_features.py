@@ -12,7 +12,7 @@ import pytest
 from gdbrr.launch import engine
 from harness import programs
 from harness.run import gdbrr
-from harness.said import NO_MORE
+from harness.said import NO_MORE, NO_POINTS
 
 from .session import recorded, whole
 
@@ -39,8 +39,8 @@ def test_the_direction_of_execution(tmp_path: Path) -> None:
         *(
             "finish",
             "print i",
-            "step",
-            "step",
+            # Back to the start of the line and to the one before, or with GDB 15 and newer there at once.
+            "python while gdb.selected_frame().find_sal().line == 30: gdb.execute('step')",
             "print i",
             "until",
             "advance plain",
@@ -70,7 +70,7 @@ def test_commands_displays_and_temporary_breakpoints(tmp_path: Path) -> None:
         *("reverse-continue", "rr-when"),
     )
     assert re.findall(r"^AT (\d+) (\d+)$", out, re.MULTILINE) == [("5", "10"), ("4", "6")], out
-    assert "Temporary breakpoint 2, here (number=2)" in out and "No breakpoints or watchpoints" in out, out
+    assert "Temporary breakpoint 2, here (number=2)" in out and NO_POINTS.search(out), out
     assert out.count("1: value = 1\n") == 3 and "in plain () at" in out, out
     assert re.search(r"^tick 0 of", out, re.MULTILINE), out
 
@@ -320,7 +320,7 @@ def test_hardware_breakpoints(tmp_path: Path) -> None:
         *("delete", "thbreak here", "continue", "print number", "info breakpoints"),
     )  # fmt: skip
     assert numbers(out) == [5, 5] and "Temporary breakpoint 3, here (number=5)" in out, out
-    assert "No breakpoints or watchpoints" in out, out
+    assert NO_POINTS.search(out), out
 
 
 def test_times_of_the_recording_and_of_the_day(tmp_path: Path) -> None:
@@ -334,7 +334,8 @@ def test_times_of_the_recording_and_of_the_day(tmp_path: Path) -> None:
     out = whole(program, f"rr-replay {demo}", *(f"rr-goto {where}" for way in ways for where in (way, "start")))
     shown = re.findall(r"^tick (\d+)\S* of \d+ \(\d+%\), ([\d.]+) s", out, re.MULTILINE)
     there = [float(seconds) for tick, seconds in shown if tick != "0"][1:]  # behind the end, where it begins
-    assert len(there) == 3 and max(there) - min(there) < 0.005 and begins - 0.001 <= min(there) <= ends, out
+    # Of the ticks up to the next known time each has the one before.
+    assert len(there) == 3 and max(there) - min(there) < 0.005 and max(there) <= ends, out
 
 
 # ---------------------------------------------------------------- a deep recursion
@@ -354,11 +355,12 @@ def test_back_over_a_deep_recursion(tmp_path: Path) -> None:
         *(f"rr-replay {demo}", "rr-goto start", f"tbreak {line('the first call')}", "continue", look),
         *(f"tbreak {line('behind all')}", "continue", "reverse-next", look),
         *(f"tbreak {line('here += down')} if n == 60", "continue", look),
-        *(f"tbreak {line('behind the call')} if n == 60", "continue", "reverse-next", "reverse-next"),
+        *(f"tbreak {line('behind the call')} if n == 60", "continue", "reverse-next", look, "reverse-next"),
         *(look, "print n"),
     )
     places = re.findall(r"^AT (.*)$", out, re.MULTILINE)
-    assert len(places) == 4 and places[0] == places[1] and places[2] == places[3], out
+    # With GDB 15 and newer the first of the two comes to the start of the line.
+    assert len(places) == 5 and places[0] == places[1] and places[2] in places[3:], out
     assert numbers(out) == [60], out
 
 

@@ -28,7 +28,7 @@ def test_a_core_dump_of_a_moment(tmp_path: Path) -> None:
     )
     assert f"exe = '{program}'" in out
     assert "libgdbrr.so" in out, "the engine's code is a library like others"
-    starts = [int(start, 16) for start in re.findall(r"^ +0x([0-9a-f]+) +0x", out, re.MULTILINE)]
+    starts = [int(start, 16) for start in re.findall(r"^ *0x([0-9a-f]+) +0x[0-9a-f]+ +0x", out, re.MULTILINE)]
     assert starts and not [start for start in starts if 0x20 <= start >> 40 < 0x2A], "its memory is nobody's business"
     assert re.search(r"^tick \d+", out[out.rindex("Mapped") :], re.MULTILINE), out
     assert 0 < core.stat().st_size < MOST

@@ -11,3 +11,4 @@ import re
 ENDS = ("No more reverse-execution history", "Reached end of recorded history")
 """At the start and the end of time: up to GDB 15, and from 16 on."""
 NO_MORE = re.compile("|".join(ENDS))
+NO_POINTS = re.compile("No breakpoints(?: or|,) watchpoints")

@@ -116,8 +116,8 @@ def test_ctrl_c_while_the_server_starts(stage: Stage) -> None:
             process.kill()
     assert "rr-replay: interrupted\n" in out
     assert 'The current system root is "target:".' in out
+    wait_for_end(stage)  # by itself, where GDB was still about to start it; then it removes its directory, too
     assert list(stage.private.iterdir()) == []
-    wait_for_end(stage)  # by itself, where GDB was still about to start it
 
 
 def test_an_interpreter_that_is_not_there(stage: Stage) -> None:
