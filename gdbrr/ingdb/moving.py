@@ -7,6 +7,7 @@ Owns: which of the user's breakpoints are off during a move.
 from __future__ import annotations
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -30,21 +31,21 @@ class _Words:
     into an inlined function, the first one of a connection."""
 
     def __init__(self) -> None:
-        self.signal = self.move = self.moving = self._ran = False
-
-    def ran(self, event: Any) -> None:
-        self._ran = True
+        self.signal = self.move = self.moving = False
+        self.runs: deque[Any] = deque(maxlen=1)
+        """INVARIANT(ctrl-c-is-gdbs): while it resumes, GDB calls nothing that is written in Python, which a Ctrl-C at
+        that time would be for."""
 
     def stopped(self, event: Any) -> None:
         _stopped[:] = [gdb.selected_thread()]
-        if self._ran:
+        if self.runs:
             self.signal = isinstance(event, gdb.SignalEvent)
             self.move = self.moving and not self.signal and not isinstance(event, gdb.BreakpointEvent)
-        self._ran = False
+        self.runs.clear()
 
 
 _words = _Words()
-gdb.events.cont.connect(_words.ran)
+gdb.events.cont.connect(_words.runs.append)
 gdb.events.stop.connect(_words.stopped)
 
 

@@ -28,6 +28,10 @@ _LAST_ID = 1 << 30
 """The greatest id that is taken from a demo: Linux gives none above 2^22, and GDB has 31 bits."""
 
 
+ID_SIZE = 4
+"""Bytes of one in memory."""
+
+
 class NoThread(KeyError):
     """A thread that is not in the process at this moment."""
 
@@ -92,3 +96,13 @@ def behind_call(regs: dict[str, int], memory: Callable[[int, int], bytes]) -> in
     if regs["rax"] == _SIGRETURN:
         return int.from_bytes(memory(regs["rsp"] + _RIP_OF_FRAME, 8), "little")
     return regs["rip"] + 2
+
+
+def place_of_id(tid: int, descriptor: bytes) -> int | None:
+    """Where in the C library's DESCRIPTOR of a thread its kernel id stands.
+
+    INVARIANT(id-is-no-pointer): only words at multiples of 8 are looked at, because the upper half of a pointer
+    (0x7fff, 0x5555) is an id, too.
+    """
+    wanted = tid.to_bytes(ID_SIZE, "little")
+    return next((at for at in range(0, len(descriptor), 8) if descriptor[at : at + ID_SIZE] == wanted), None)

@@ -115,8 +115,8 @@ def test_a_signal_to_a_thread_that_is_about_to_end(order: str, tmp_path: Path) -
 
 
 def test_control_without_it_such_a_signal_is_missed(tmp_path: Path) -> None:
-    for number in range(6):
-        demo, threads = tmp_path / f"{number}.demo", str(500 << number)
+    for number in range(20):  # of those with 16,000 threads some half
+        demo, threads = tmp_path / f"{number}.demo", str(500 << min(number, 5))
         record(build("libc_ending"), demo, threads, options=("--set", "engine.locks=off")).expect(0)
         if replay(demo).status == EXIT_DESYNC:
             return

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gdbrr.rsp.ids import ids_of
+from gdbrr.rsp.ids import ids_of, place_of_id
 from gdbrr.timeline.model import ThreadView
 
 
@@ -22,3 +22,10 @@ def test_what_is_no_id_is_replaced_by_the_same_number_in_every_process() -> None
     assert len(set(first.values())) == 5
     assert all(0 < number < 1 << 31 for number in first.values())
     assert first[52] == 7
+
+
+def test_half_a_pointer_is_no_id() -> None:
+    """INVARIANT(id-is-no-pointer): where ids begin again, a thread of a replay may have the one of 0x7fff."""
+    descriptor = b"".join(word.to_bytes(8, "little") for word in (0x7FFFF7D80740, 0, 0x7FFF, 3 << 32 | 0x7FFF))
+    assert place_of_id(0x7FFF, descriptor) == 16
+    assert place_of_id(3, descriptor) is None

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import SYSCALL, NoThread, ids_of, mapped
+from gdbrr.rsp.ids import ID_SIZE, SYSCALL, NoThread, ids_of, mapped, place_of_id
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, Layout
 from gdbrr.rsp.request import ThreadId
@@ -33,7 +33,6 @@ _OUTPOST = 0x100000
 """Where its stubs are, the program being far from it, is a multiple of this: preload/patch/stub.c."""
 _DESCRIPTOR = 0x400
 """Bytes of the C library's own of a thread, behind its FS base, among which its id is: at 720 in glibc 2.31 to 2.41."""
-_ID_SIZE = 4
 
 
 class Attached:
@@ -231,7 +230,7 @@ class Attached:
             self._places = self._descriptors()
         out = bytearray(digits)
         for place, tid in self._places.items():
-            for at in range(max(place, addr), min(place + _ID_SIZE, addr + length)):
+            for at in range(max(place, addr), min(place + ID_SIZE, addr + length)):
                 out[2 * (at - addr) : 2 * (at - addr) + 2] = b"%02x" % (tid >> 8 * (at - place) & 0xFF)
         return bytes(out)
 
@@ -241,9 +240,8 @@ class Attached:
         for tid, view in self.views().items():
             base = (view.regs if view.in_engine else self.upstream.registers(tid)).get("fs_base", 0)
             block = self.upstream.memory(base, _DESCRIPTOR)
-            words = [int.from_bytes(block[at : at + _ID_SIZE], "little") for at in range(0, len(block), _ID_SIZE)]
-            if tid in words:
-                places[base + words.index(tid) * _ID_SIZE] = self.virtual(tid)
+            if (at := place_of_id(tid, block)) is not None:
+                places[base + at] = self.virtual(tid)
         return places
 
     # ------------------------------------------------------------ registers
