@@ -24,8 +24,13 @@ ATOMIC = {"sync_cxx_future"}
 """The state of a std::future is an atomic in the program's own code, whose order is in no parallel recording."""
 SHARED = re.compile(r"atomic|volatile")
 """Variables whose order is in no recording of order `parallel`: where the output does not show it, a digest does."""
-MANY = {"sync_crossing": "--digest=500"}
-"""Of hundreds of thousands of operations, not behind each."""
+MANY = {
+    "sync_crossing": "--digest=500",
+    "sync_crowd": "--digest=20",
+    "sync_edges": "--digest=8",
+    "sync_cells": "--digest=8",
+}
+"""Of hundreds of thousands of operations, or of hundreds of threads, not behind each."""
 TOLD = {"sync_identity", "sync_own_ids"}
 """pthread_setname_np leaves the name of a file below the stack pointer, with the thread's number in this process, and a
 handler in front of pthread_kill has that among its saved registers: a digest sees it."""
