@@ -127,7 +127,6 @@ def test_who_changes_the_recorded_process_is_asked_first() -> None:
 VIMRC = """\
 set nocompatible noswapfile shortmess+=IF laststatus=2
 let g:termdebugger = ['gdb', '-nx', {setting}]
-packadd termdebug
 function! Here()
 	let signs = sign_getplaced('', {{'group': 'TermDebug'}})[0].signs
 	return join(map(filter(signs, {{_, sign -> sign.name == 'debugPC'}}), {{_, sign -> 'stands at ' .. sign.lnum}}))
@@ -142,7 +141,8 @@ def test_termdebug_follows(program: Path, demo: Path, tmp_path: Path) -> None:
     vimrc = tmp_path / "vimrc"
     setting = ", ".join(f"'-iex', '{line}'" for line in (*SETTING, "set width 0"))
     vimrc.write_text(VIMRC.format(setting=setting))
-    with Screen(["vim", "-Nu", vimrc, "-c", f"Termdebug {program}"], (50, 120)) as screen:
+    # Vim 9.1 does not keep the functions of a package that its own start comes by once more, behind the user's file.
+    with Screen(["vim", "-Nu", vimrc, "-c", "packadd termdebug", "-c", f"Termdebug {program}"], (50, 120)) as screen:
         screen.wait_for(lambda shown: "New UI allocated" in shown)
         screen.type(f"rr-replay {demo}")
         screen.wait_for(lambda shown: "tick 2 of 2" in shown)
@@ -185,7 +185,7 @@ def test_a_search_is_no_hit_of_breakpoints(program: Path, demo: Path, tmp_path: 
     script.write_text("commands 1\nsilent\necho PASSED\\n\nend\n")
     told = records(
         program,
-        *(f"rr-replay {demo}", "break here", f"source {script}", f"break {ADDS}", "disable 2", "watch value"),
+        *(f"rr-replay {demo}", "break here", f"source {script}", f"break scenes.c:{ADDS}", "disable 2", "watch value"),
         *("rr-back 2 -w value + value", "rr-back -b here if number == 2", "rr-back -b here if number == 7"),
         *("rr-history value + value", "rr-back -b here", "info breakpoints", "reverse-continue", "reverse-continue"),
     )
