@@ -27,7 +27,7 @@ PROGRAMS = {
         "[i.start() for i in x]\n[i.join() for i in x]",
     ],
     "sqlite3": ["sqlite3", ":memory:", SQL],
-    "gzip": ["gzip", "-kc", "/bin/ls"],
+    "gzip": ["gzip", "-kc", "/bin/bash"],
     "tar": ["tar", "-C", "/usr/share/doc", "-cf", "/dev/null", "libc6", "gcc"],
     "awk": ["awk", 'BEGIN { srand(); for (i = 0; i < 2000; i++) print rand() > "/dev/null"; print systime() }'],
     "xz": ["xz", "-T2", "-kc", "--block-size=65536", "/bin/bash"],
