@@ -318,6 +318,16 @@ def code_of(pc: int) -> str:
     return f"{name} at {os.path.basename(sal.symtab.filename)}:{sal.line}"
 
 
+def points() -> dict[int, Any]:
+    """The user's breakpoints and their like, by number. One that is no longer among these must not be touched: those of
+    a thread GDB (13.1) deletes behind it, and leaves Python pointers to nothing, which call themselves valid."""
+    users = [each for each in gdb.breakpoints() if each.number > 0]
+    if any(each.thread for each in users):
+        there = {None, *(thread.global_num for thread in gdb.selected_inferior().threads())}
+        users = [each for each in users if each.thread in there]
+    return {each.number: each for each in users}
+
+
 def why_untested(condition: str) -> str:
     """Why CONDITION has no value here, if it has none."""
     try:

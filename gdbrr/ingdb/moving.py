@@ -15,6 +15,7 @@ from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
 from gdbrr.ingdb.watched.locals import WATCHPOINTS, Locals
 from gdbrr.ingdb.watched.meanings import Meanings
+from gdbrr.ingdb.watched.threads import Threads
 
 _CATCHPOINTS = (gdb.BP_CATCHPOINT,) if hasattr(gdb, "BP_CATCHPOINT") else ()  # from GDB 13 on
 _BREAKPOINTS = (gdb.BP_BREAKPOINT, gdb.BP_HARDWARE_BREAKPOINT, gdb.BP_WATCHPOINT, *_CATCHPOINTS)
@@ -22,6 +23,7 @@ _HOOK = "maintenance gdbrr-thread"
 _STEPS = [way + step for way in ("", "reverse-") for step in ("stepi", "nexti", "step", "next", "finish")] + ["until"]
 _locals = Locals()
 _meanings = Meanings()
+_threads = Threads(_locals)
 _stopped: list[Any] = []
 """The thread of GDB's last stop."""
 
@@ -47,6 +49,11 @@ class _Words:
 _words = _Words()
 gdb.events.cont.connect(_words.runs.append)
 gdb.events.stop.connect(_words.stopped)
+
+
+def threads_return(here: Callable[[], bool]) -> None:
+    """Where HERE is true a thread that has gone may be there again, and so may its breakpoints."""
+    _threads.return_here = here
 
 
 def repeats() -> bool:
@@ -113,17 +120,17 @@ def silence(lasting: bool = True) -> Iterator[int]:
 @contextlib.contextmanager
 def _off(*kinds: int) -> Iterator[None]:
     """GDB takes a stop at one of the user's for a hit, whatever its reason: it would count it and run its commands."""
-    users = [each for each in gdb.breakpoints() if each.number > 0]
-    off = [each for each in users if each.enabled and each.type in kinds and _meanings.may_go_off(each)]
+    users = compat.points().values()
+    off = {each.number: each for each in users if each.enabled and each.type in kinds and _meanings.may_go_off(each)}
     with _locals.asleep():
         try:
-            for each in off:
+            for each in off.values():
                 each.enabled = False
             yield
         finally:
-            for each in off:
-                if each.is_valid():
-                    _meanings.put_on(each)
+            for number in off.keys() & compat.points().keys():
+                _meanings.put_on(off[number])
+    _threads.set_again()
 
 
 def resume_quietly() -> str:

@@ -47,6 +47,7 @@ class Session:
         compat.on_stop(self.say_complaints)
         self._asking = asking.Asking(self)
         moving.before_steps(self._name_thread, self._hush)
+        moving.threads_return(lambda: self._link is not None)
         self.began = 0.0
         """When the command that runs began, by the monotonic clock."""
         self._unseen = False

@@ -70,13 +70,19 @@ class Locals:
         self._known: dict[int, _Local] = {}
         self._away: list[_Away] = []
         self._news: list[str] = []
-        self._moving = False
+        self.moving = False
+        """A move is made: what is off is off for that."""
         gdb.events.breakpoint_created.connect(self._made)
         gdb.events.breakpoint_deleted.connect(lambda point: self._known.pop(point.number, None))
         gdb.events.stop.connect(self._stopped)
 
     def has(self, point: Any) -> bool:
         return point.number in self._known
+
+    def _all(self) -> list[_Local]:
+        there = compat.points()
+        self._known = {number: each for number, each in self._known.items() if number in there}
+        return list(self._known.values())
 
     def _made(self, point: Any) -> None:
         if point.type not in WATCHPOINTS:
@@ -87,24 +93,24 @@ class Locals:
 
     def _stopped(self, event: object) -> None:
         """The program came to the frame by itself."""
-        if not self._moving:
-            self._wake([each for each in self._known.values() if each.sleeps and each.is_here()])
+        if not self.moving:
+            self._wake([each for each in self._all() if each.sleeps and each.is_here()])
             self._set_again()
             self._say()
 
     @contextlib.contextmanager
     def asleep(self) -> Iterator[None]:
         """During a move all sleep."""
-        if self._moving:
+        if self.moving:
             yield
             return
-        self._moving = True
+        self.moving = True
         try:
-            self._send_to_sleep([each for each in self._known.values() if each.point.enabled])
+            self._send_to_sleep([each for each in self._all() if each.point.enabled])
             yield
         finally:
-            self._moving = False
-            asleep = [each for each in self._known.values() if each.sleeps]
+            self.moving = False
+            asleep = [each for each in self._all() if each.sleeps]
             with compat.selection():
                 for thread in {each.thread for each in asleep}:
                     if _select(thread):
@@ -118,7 +124,7 @@ class Locals:
 
     def tell(self) -> None:
         """Those that did not wake, of which that has not been told, and what became of those for reads."""
-        for each in self._known.values():
+        for each in self._all():
             if each.sleeps and not each.told:
                 each.told = True
                 self._news.append(f"Watchpoint {each.point.number} is disabled until its frame is there again.")
@@ -149,7 +155,7 @@ class Locals:
             finally:
                 frame.select()
             for number in set(self._known) - known:
-                less = _give(self._known[number].point, each.kept)
+                less = give(self._known[number].point, each.kept)
                 self._news.append(f"Watchpoint {each.number} is set again, as {number}{less}.")
 
     def _send_to_sleep(self, them: Sequence[_Local]) -> None:
@@ -170,7 +176,7 @@ class Locals:
             each.point.enabled = True
 
 
-def _give(point: Any, kept: dict[str, Any]) -> str:
+def give(point: Any, kept: dict[str, Any]) -> str:
     """POINT gets what was KEPT. Returns what it has to do without."""
     less = ""
     for name, value in kept.items():
