@@ -166,7 +166,7 @@ class Locals:
                 each.point.enabled = False
                 if each.point.type == gdb.BP_HARDWARE_WATCHPOINT:
                     with _only_by_steps():
-                        each.point.enabled = True
+                        gdb.execute(f"enable {each.point.number}", to_string=True)  # GDB 16 warns of this
                     each.point.enabled = False
                 each.sleeps = True
 

@@ -62,6 +62,11 @@ import gdb
 def when():
     return gdb.execute("rr-when", to_string=True).split(",")[0]
 
+def behind_a_call():
+    # clone3 has a name only where the C library's symbols are installed.
+    before = gdb.newest_frame().pc() - 2
+    return bytes(gdb.selected_inferior().read_memory(before, 2)) == bytes([0x0F, 0x05])
+
 def to(moment):
     gdb.execute(f"rr-goto {moment}", to_string=True)
     gdb.execute("stepi", to_string=True)
@@ -76,7 +81,7 @@ def begins(moment):
                 thread.switch()
                 sp = int(gdb.newest_frame().read_register("rsp"))
                 gdb.execute("reverse-stepi", to_string=True)
-                if gdb.newest_frame().name() == "clone3" and int(gdb.newest_frame().read_register("rsp")) == sp:
+                if int(gdb.newest_frame().read_register("rsp")) == sp and behind_a_call():
                     print("BEGINS", when() == now)
 """
 
@@ -153,6 +158,9 @@ def test_the_thread_that_a_front_end_names_steps_back(way: str, machine: Machine
             if not back:
                 machine.ask("-gdb-set exec-direction reverse")
             stopped = machine.ask(f"{command} --thread {number} {back}", "*stopped").splitlines()[-1]
+            if "Cannot find bounds of current function" in stopped:
+                machine.ask("-gdb-set exec-direction forward")
+                continue  # in the C library, without its symbols
             # A step into an inlined function is none of the process: GDB tells the stop before, which had no signal.
             assert 'signal-name="SIG' not in stopped and f'thread-id="{number}"' in stopped, stopped
             machine.ask("-gdb-set exec-direction forward")
