@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from gdbrr.ingdb import compat
+from gdbrr.ingdb import asking, compat
 from gdbrr.ingdb.compat import gdb
 from gdbrr.ingdb.watched.locals import WATCHPOINTS, Locals
 from gdbrr.ingdb.watched.meanings import Meanings
@@ -57,8 +57,9 @@ def threads_return(here: Callable[[], bool]) -> None:
 
 
 def repeats() -> bool:
-    """Whether the first stop of another connection would be announced."""
-    return _words.signal or _words.move
+    """Whether the first stop of another connection would be announced, and is to be one without words: for what it has
+    loaded, of which GDB (from 14 on in Python, and for front ends) tells names that it has freed."""
+    return (_words.signal or _words.move) and compat.version() < (14, 0) and not asking.has_front_end()
 
 
 def proceed() -> str:

@@ -72,7 +72,8 @@ class Navigator(Backward):
 
     def stop_now(self) -> Stop:
         """Where it stands, for a GDB that asks. GDB (13.1) announces this one where it announced the last stop of its
-        session before, as those of commands; for the loading of libraries it has no words, and neither for this."""
+        session before, as those of commands; for the loading of libraries it has no words, and neither for this. Where
+        a GDB may not be told of that (gdbrr/ingdb/moving.py: repeats), it says once more that the program stopped."""
         stop = self.again()
         return dataclasses.replace(stop, reasons=_LOADED) if self.session.unsaid and not stop.signal else stop
 

@@ -99,7 +99,7 @@ def test_a_thread_alone_goes_no_further_than_its_turn(tmp_path: Path) -> None:
         "threads",
         tmp_path,
         *("rr-goto start", "break here", "continue", "set $owner = $_thread", "delete", "thread 1"),
-        *("set scheduler-locking on", "stepi", "next", "continue", "rr-when", "print $_thread"),
+        *("set scheduler-locking on", "stepi", "nexti", "continue", "rr-when", "print $_thread"),
         *("thread $owner", "continue", "rr-when", "set scheduler-locking step", "thread 1", "stepi", r"echo OFF\n"),
         *("set scheduler-locking off", "break here", "continue", "next", "next", "delete", "continue", "rr-when"),
     )

@@ -123,7 +123,7 @@ def reads(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def told(out: str) -> list[str]:
     """In which function each stop for a watched place is."""
-    what = r"^Hardware (?:access|read) .*\n\n(?:Old value .*\nNew value|Value) .*\n(?:0x\w+ in )?(\w+) \("
+    what = r"^Hardware (?:access|read) .*\n\n(?:Old value .*\nNew value|Value) .*\n(?:0x\w+ in )?(\w+|\?\?) \("
     return re.findall(what, out, re.MULTILINE)
 
 
@@ -135,7 +135,8 @@ def test_each_access_forwards_and_back(reads: Path) -> None:
         *["reverse-continue"] * 5,
     )
     code = ["across", "repeated", "swapped"]
-    stops = ["read" if name.endswith("read") else name for name in told(out)]
+    # The C library's function has a name only where its symbols are installed.
+    stops = ["read" if name.endswith(("read", "??")) else name for name in told(out)]
     assert stops == [*code, "read", "read", *code[::-1]], out
     assert len(NO_MORE.findall(out)) == 1, out
 

@@ -92,6 +92,8 @@ def _outside(name: str) -> Place | None:
 
 
 def _place(symbol: Any) -> Place | None:
+    if symbol and not symbol.line and symbol.addr_class == gdb.SYMBOL_LOC_TYPEDEF:
+        return ("of the language",)  # `long`, of which each file has a symbol, and where there is no file GDB
     return symbol and (symbol.symtab.filename if symbol.symtab else "", symbol.line, symbol.needs_frame)
 
 
