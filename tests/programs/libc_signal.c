@@ -38,6 +38,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 static void *want(void *arg)
 {
 	me = (int)(long)arg;
+	sem_post(&handled); // in front of that, a handler would take another thread's hash for its own
 	for (int line = 0, done = 0; !done; line++) {
 		flockfile(stream);
 		done = stop;
@@ -71,6 +72,8 @@ int main(void)
 	CHECK(waits && stream && !sem_init(&handled, 0, 0) && !sigaction(SIGUSR1, &action, NULL));
 	for (long i = 0; i < THREADS; i++)
 		CHECK(!pthread_create(&threads[i], NULL, want, (void *)i));
+	for (long i = 0; i < THREADS; i++)
+		CHECK(!sem_wait(&handled));
 	for (int round = 0; round < ROUNDS; round++) {
 		flockfile(stream);
 		disturb(threads); // most of them wait for the lock, which comes free only behind their handlers
