@@ -39,7 +39,8 @@ def _load():
     if "gdbrr.ingdb" in sys.modules:
         return  # sourced before
     if "gdbrr" not in sys.modules:
-        _import_package(_find_package(os.path.dirname(os.path.realpath(__file__))))
+        # Not __file__: sourced by a script in Python, that is the script.
+        _import_package(_find_package(os.path.dirname(os.path.realpath(_load.__code__.co_filename))))
     importlib.import_module("gdbrr.ingdb").load()
 
 

@@ -45,6 +45,14 @@ def test_errors_are_one_line_with_a_way_out(command: str, error: str) -> None:
     assert gdb(command).err.strip() == error
 
 
+def test_a_script_in_python_may_source_it(tmp_path: Path) -> None:
+    """Whose `__file__` that of a sourced file is, too."""
+    script = tmp_path / "mine.py"
+    script.write_text(f"import gdb\ngdb.execute('source {ROOT / 'gdbinit.py'}')\ngdb.execute('rr-when')\n")
+    result = run("gdb", "-nx", "-batch", "-x", script)
+    assert "rr-when: no demo is open" in result.err, result.describe()
+
+
 def test_settings_are_set_and_shown() -> None:
     text = gdb(
         "show gdbrr epoch-ticks", "set gdbrr epoch-ticks 64", "show gdbrr epoch-ticks", "set gdbrr epoch-ticks 1",
