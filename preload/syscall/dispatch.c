@@ -56,8 +56,8 @@ _Noreturn void gr_refuse(struct gr_call *call)
 	if (p) {
 		p->got_op = GR_OP_SYS_START;
 		p->got_nr = (uint32_t)call->nr;
-		gr_format(p->text, sizeof p->text, "system call %s (%d)",
-			  call->sys && call->sys->name ? call->sys->name : "unknown", call->nr);
+		if (call->nr == SYS_execve) // of which program: it could be recorded itself
+			gr_peek(p->text, call->arg[0], sizeof p->text - 1);
 	}
 	gr_panic_close();
 }
@@ -258,8 +258,8 @@ static bool special(struct gr_call *call)
 		return true;
 	case SYS_execve:
 	case SYS_execveat:
-		gr_refuse(call);
-		return true;
+		both = gr_exec;
+		break;
 	case SYS_close_range:
 		close_range_call(call);
 		return true;

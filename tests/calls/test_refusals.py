@@ -7,6 +7,7 @@ Owns: the rows of docs/determinism.md that name it.
 from __future__ import annotations
 
 import resource
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -25,7 +26,7 @@ NANOSLEEP, WRITE, UNLINK = 230, 1, 87
 @pytest.mark.parametrize(
     ("what", "said"),
     [
-        ("exec", "the program calls execve, which cannot be recorded: the program replaces itself by another one"),
+        ("exec", "the program calls execve of /bin/true, which cannot be recorded: the program replaces itself"),
         ("fork-shared", "a fork with memory that both processes can change"),
         ("clone-vm", "a process that shares the program's memory and runs beside it"),
         ("clone-files", "shares the program's descriptors"),
@@ -55,6 +56,29 @@ def test_a_shells_exec_names_the_way_out(tmp_path: Path) -> None:
     for command in ("exec /bin/true", "/bin/true"):
         assert "add `; exit $?`" in run(*words, command).expect(1).err
     run(*words, "/bin/true; exit $?").expect(0)
+
+
+def test_a_program_that_is_not_there_is_looked_for(tmp_path: Path) -> None:
+    """As natively: who looks for a program tries one folder after the other."""
+    code = """import ctypes, os
+for name in b"/no/such", b"/etc/passwd", b"/etc/passwd/x", 16:
+    assert ctypes.CDLL(None, use_errno=True).execve(ctypes.c_char_p(name) if name != 16 else ctypes.c_void_p(16), 0, 0)
+    print(os.strerror(ctypes.get_errno()))
+"""
+    words = (sys.executable, "-c", code)
+    natively = run(*words).expect(0).out
+    assert len(set(natively.splitlines())) == 4
+    first = record(tmp_path / "x.demo", *words)
+    assert first.out == natively
+    check(tmp_path / "x.demo", first)
+
+
+def test_the_name_of_a_refused_program_is_shown_escaped(tmp_path: Path) -> None:
+    program = tmp_path / "\x1b[31m"
+    program.symlink_to("/bin/true")
+    code = "import os, sys; os.execv(sys.argv[1], ['true'])"
+    words = (*GDBRR, "record", "-o", tmp_path / "x.demo", "--", sys.executable, "-c", code, program)
+    assert f"execve of '{tmp_path}/\\x1b[31m', which" in run(*words).expect(1).err
 
 
 # ---------------------------------------------------------------- what the demo says

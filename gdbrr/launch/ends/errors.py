@@ -56,7 +56,9 @@ def refusal(panic: Panic) -> GdbrrError:
             f"the program makes system call {panic.got_nr}, which gdbrr does not know",
             "use a newer gdbrr, or an older kernel: programs that try a new call have another way",
         )
+    what = panic.text if panic.text.isprintable() else ascii(panic.text)
+    whole = f"{call.name} of {what}" if what else call.name
     for row in tables.refusals():
         if row.name == call.name:
-            return GdbrrError(f"the program calls {call.name}, which cannot be recorded: {row.reason}", row.way_out)
+            return GdbrrError(f"the program calls {whole}, which cannot be recorded: {row.reason}", row.way_out)
     return GdbrrError(f"the program calls {call.name} in a way that cannot be recorded yet", LIMITS)

@@ -1,7 +1,7 @@
 // Births and deaths of threads and processes.
 // Runs in: application threads, on the engine's stack.
 // May call: core, log, replay.
-// Owns: nothing; see clone.c and child.c.
+// Owns: nothing; see clone.c, child.c and exec.c.
 #pragma once
 
 #include "../memory/memory.h"
@@ -29,3 +29,7 @@ bool gr_child_traced(const struct gr_thread *parent);
 
 // A system call of a process that is not recorded.
 long gr_child_call(struct gr_call *call);
+
+// exec.c: what execve answers where there is no such program, while recording; where there is one it is refused. On replay
+// that result, which is there already.
+long gr_exec(struct gr_call *call);
