@@ -145,6 +145,12 @@ bool gr_thread_may_be(uint32_t tid, uint32_t recorded);
 // Whether T has this kernel id, or had it in a process that this one is a copy of.
 bool gr_thread_is(const struct gr_thread *t, uint32_t tid);
 
+// Whether the C library made it, or knows it: its kernel id stands in its descriptor.
+static inline bool gr_thread_of_library(const struct gr_thread *t)
+{
+	return (uint64_t)t->ctid - t->fs_base < 0x1000;
+}
+
 // T becomes a thread of a copy, and is about to get an id there.
 void gr_thread_copied(struct gr_thread *t);
 

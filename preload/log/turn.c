@@ -358,11 +358,9 @@ void gr_turn_back(struct gr_thread *self)
 
 // Who is awake and has not the turn is in a system call, or was overtaken in the middle of an operation. Of a thread that the library
 // has not made nobody knows where its kernel id stands.
-#define DESCRIPTOR 0x1000
-
 static bool stands(const struct gr_thread *t)
 {
-	if ((uint64_t)t->ctid - t->fs_base >= DESCRIPTOR)
+	if (!gr_thread_of_library(t))
 		return false;
 	if (t->seat.state == GR_SEAT_RUNS && !__atomic_load_n(&t->seat.calls, __ATOMIC_RELAXED))
 		return false;

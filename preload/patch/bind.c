@@ -12,9 +12,10 @@
 
 #include "../core/copy.h"
 #include "../core/nolibc.h"
+#include "decode.h"
 
 #define PUSH 0x68
-static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
+static const uint8_t landing[] = LANDING;
 
 // _dl_fixup in glibc's elf/dl-runtime.c: looks up, writes the slot, and says where the function is. Where there is none,
 // _dl_catch_exception comes back with a text, in memory of its own.

@@ -28,5 +28,7 @@ struct gr_insn {
 	int32_t rel;  // JCC, JMP, CALL, LOOP: distance from the next instruction
 };
 
+#define LANDING {0xf3, 0x0f, 0x1e, 0xfa} // endbr64, at the beginning of functions
+
 // Reads the instruction at `code`, of which `avail` bytes may be looked at. False: not a valid one.
 bool gr_decode(const uint8_t *code, uint64_t avail, struct gr_insn *ret);

@@ -145,7 +145,7 @@ static void find_cleanup(uint64_t fs_base)
 #define LOOKED_AT 128
 static uint64_t find_point(uint64_t function, unsigned away)
 {
-	static const uint8_t landing[] = {0xf3, 0x0f, 0x1e, 0xfa}; // endbr64
+	static const uint8_t landing[] = LANDING;
 	static const uint8_t begins[] = {0x8b, 0x07, 0xf6, 0x07, 0x08}; // mov (%rdi),%eax; testb $8,(%rdi)
 	static const uint8_t calls[] = {0x0f, 0x05, 0xc3}; // syscall; ret
 	struct gr_insn insn;

@@ -15,7 +15,6 @@
 
 #define PATIENCE 50000   // microseconds until all have to stand
 #define SHARE 8          // times what was waited in vain nobody waits again
-#define DESCRIPTOR 0x1000 // bytes in which the library keeps a thread's kernel id
 
 static _Alignas(64) uint32_t wanted; // futex: 1 + block of who wants it; 0: nobody
 static uint32_t arrived;             // futex: how often somebody came to stand while it was wanted
@@ -82,7 +81,7 @@ static bool stands(const struct gr_thread *t)
 	case GR_T_EXITED:
 		return is_gone(t);
 	}
-	return __atomic_load_n(&t->stands_still, __ATOMIC_SEQ_CST) && (uint64_t)t->ctid - t->fs_base < DESCRIPTOR;
+	return __atomic_load_n(&t->stands_still, __ATOMIC_SEQ_CST) && gr_thread_of_library(t);
 }
 
 static bool each_stands(const struct gr_thread *self)

@@ -171,10 +171,9 @@ static void adopt_heap(struct gr_thread *self, int number)
 // glibc 2.41 begins a thread by writing its kernel id in digits below its stack pointer, the name of its stack; parts of that come to
 // light in later frames and registers. INVARIANT(named-as-recorded): up to its first call a thread of a replay reads the
 // recording's id in its descriptor. Nobody else runs meanwhile.
-#define DESCRIPTOR 0x1000
 static void tell_id(const struct gr_thread *self, uint32_t id)
 {
-	if (gr_mode == GR_MODE_REPLAY && (uint64_t)self->ctid - self->fs_base < DESCRIPTOR)
+	if (gr_mode == GR_MODE_REPLAY && gr_thread_of_library(self))
 		*self->ctid = id;
 }
 
