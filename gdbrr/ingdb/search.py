@@ -26,7 +26,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     watch, origin = _watched(session, expr)
     often = " that often" * (count > 1)
     # One place in memory and one change: the stop of the search is the one to show.
-    quiet = count > 1 or not watch.plain or watch.frame is not None
+    quiet = count > 1 or not watch.plain or watch.deep or watch.frame is not None
     new = watch.show()
     if origin is None:
         # What changed behind the last recorded moment is no change that can be gone to.
@@ -62,6 +62,10 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
             _return_to(session, origin, quiet)
             raise GdbrrError(f"{expr} has no value before here", hint="try a part of it")
         new = old
+    if watch.deep:
+        moment = str(session.now()["moment"])
+        new = _behind(session, watch, moment)
+        session.move(True, moment=moment)
     if quiet:
         session.arrive()
     here = compat.place()
@@ -149,6 +153,14 @@ def _origin(session: Session) -> str | None:
     return None if status["live"] else str(status["moment"])
 
 
+def _behind(session: Session, watch: Watch, moment: str) -> str:
+    """What the change at MOMENT made of it: later on, what it points to may hold something else."""
+    if not session.move(True, moment=moment, behind=True):
+        raise KeyboardInterrupt
+    watch.resolve()
+    return watch.show()
+
+
 def _at_the_end(session: Session, watch: Watch) -> str:
     session.move(True, where="end")
     watch.resolve()
@@ -214,9 +226,11 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
             name = ""
             if watch.wide:
                 name, old, new = watch.part(row["hit"])
-            elif watch.plain:
+            elif watch.plain and not watch.deep:
                 old = watch.show_bytes(bytes.fromhex(row["old"]))
             else:
+                if watch.deep:
+                    new = _behind(session, watch, moment)
                 _go_to(session, moment, True)
                 if not watch.resolve():
                     return

@@ -162,6 +162,7 @@ def _arm(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, An
         manner=str(body.get("manner", "line")),
         since=float(body.get("since", 0.0)),
         stay=bool(body.get("stay")),
+        behind=bool(body.get("behind")),
         named=bool(body.get("named")),
         conditional=bool(body.get("conditional")),
     )

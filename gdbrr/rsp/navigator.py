@@ -198,7 +198,8 @@ class Navigator(Backward):
             self.listed.find(self._timeline(), target, progress)
             return self.again()
         if not target.points:
-            return self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
+            stop = self._go(resolve(target, self.span(), self._now_for(target, progress)), progress)
+            return self.run(self.require().real(self.thread), (), progress) if target.behind else stop
         hit = self.found = self._search(self.points.asked(target), target.count, progress, target.birth)
         if hit is None and target.stay:
             self.missed = True

@@ -236,6 +236,8 @@ class Target:
     start: bool = False
     end: bool = False
     live: bool = False
+    behind: bool = False
+    """One instruction or operation behind that."""
     here: bool = False
     """No move: only the stop."""
     named: bool = False

@@ -58,6 +58,8 @@ class Watch:
         self.cells: list[Cell] = []
         self.type: Any = None
         """Of the whole expression where that is a place in memory, which is the first cell then."""
+        self.deep = False
+        """What it is shown as comes from other memory, too, as the text that a pointer leads to does."""
         self.resolve()
 
     def resolve(self) -> bool:
@@ -73,6 +75,7 @@ class Watch:
     def _resolve(self) -> None:
         cells: list[Cell] = []
         value = gdb.parse_and_eval(self.text)
+        self.deep = _is_deep(_referenced(value))
         whole = _place(value, True)
         self.type = None
         if whole is not None and not whole.size:
@@ -125,6 +128,8 @@ class Watch:
         begin, end = start - hit["addr"], start - hit["addr"] + kind.sizeof
         if begin < 0 or end > _WORD:  # a number that is longer, or lies across two words
             name, kind, begin, end = f"*(char *) {at:#x}", gdb.lookup_type("char"), first, first + 1
+        if kind.code == gdb.TYPE_CODE_PTR and _is_character(kind.target()):
+            kind = gdb.lookup_type("void").pointer()  # the text is what it is here, and not what it was there
         was, became = (_text(gdb.Value(data[begin:end], kind)) for data in (old, new))
         return name, was, became
 
@@ -200,6 +205,26 @@ def _referenced(value: Any) -> Any:
     if value.type.strip_typedefs().code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF):
         return value.referenced_value()
     return value
+
+
+def _is_deep(value: Any) -> bool:
+    """Whether GDB reads more memory than VALUE's own to show it: for a printer, a reference, or a text."""
+    kind = value.type.strip_typedefs()
+    if kind.code in (gdb.TYPE_CODE_REF, gdb.TYPE_CODE_RVALUE_REF) or gdb.default_visualizer(value) is not None:
+        return True
+    if kind.code == gdb.TYPE_CODE_PTR:
+        return _is_character(kind.target())
+    if kind.code == gdb.TYPE_CODE_ARRAY:
+        first, last = kind.range()
+        return bool(first <= last and _is_deep(value[first]))
+    if kind.code in (gdb.TYPE_CODE_STRUCT, gdb.TYPE_CODE_UNION):
+        return any(_is_deep(value[field]) for field in kind.fields() if hasattr(field, "bitpos"))
+    return False
+
+
+def _is_character(kind: Any) -> bool:
+    name, kind = str(kind), kind.strip_typedefs()
+    return kind.code == gdb.TYPE_CODE_CHAR or (kind.code == gdb.TYPE_CODE_INT and ("char" in name or kind.sizeof == 1))
 
 
 def _place(value: Any, whole: bool) -> Cell | None:
