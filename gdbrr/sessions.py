@@ -115,9 +115,11 @@ def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:
     return f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
 
 
-def live_session(argv: Sequence[str], profile: Profile, keyboard: Path | None = None) -> Session:
+def live_session(
+    argv: Sequence[str], profile: Profile, keyboard: Path | None = None, given: int | None = None
+) -> Session:
     """A program to record, stopped at its first instruction; what it writes to its terminal shows up on GDB's. What it
-    reads there is typed on KEYBOARD, a terminal.
+    reads there is typed on KEYBOARD, a terminal; or it reads from GIVEN, a descriptor, which is closed.
 
     It gets no session of its own: the launcher would be that session's leader, and its end a hang-up for the program.
     """
@@ -130,13 +132,16 @@ def live_session(argv: Sequence[str], profile: Profile, keyboard: Path | None = 
         quiet[1] &= ~termios.OPOST
         quiet[3] &= ~termios.ECHO
         termios.tcsetattr(program_side, termios.TCSANOW, quiet)
-        recording = live.start(argv, profile, stdio=(program_side, program_side, program_side))
+        reads = program_side if given is None else given
+        recording = live.start(argv, profile, stdio=(reads, program_side, program_side))
         name = os.ttyname(program_side)
     except BaseException:
         os.close(terminal)
         raise
     finally:
         os.close(program_side)
+        if given is not None:
+            os.close(given)
     process = RecordedProcess(recording, terminal, name, keyboard)
     return Session(live=process, save=process.save, note=process.note, program=recording.program)
 

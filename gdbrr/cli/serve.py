@@ -51,6 +51,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument("--check", action="store_true", help="compare the state wherever two copies come to one tick")
     parser.add_argument("--patience", type=float, help=argparse.SUPPRESS)  # rr-replay's; then the start it is, too
     parser.add_argument("--keyboard", type=Path, help=argparse.SUPPRESS)  # rr-start's: GDB's terminal
+    parser.add_argument("--input", type=int, help=argparse.SUPPRESS)  # rr-start's: the descriptor of GDB's input
     parser.add_argument("--unsaid", action="store_true", help=argparse.SUPPRESS)  # gdbrr.rsp.live.Session's
     parser.add_argument(
         "--look", action="store_true", help=argparse.SUPPRESS
@@ -91,7 +92,7 @@ def _session(args: argparse.Namespace) -> Session:
         patience = 0 if args.start else args.patience
         session = demo_session(Path(args.what), trust=args.trust, patience=patience, check=args.check or None)
     else:
-        session = live_session(*_program(args), args.keyboard)
+        session = live_session(*_program(args), args.keyboard, args.input)
     session.unsaid = args.unsaid
     return session
 

@@ -100,6 +100,16 @@ def at_terminal() -> bool:
     return os.isatty(0) and os.isatty(1) and not has_front_end()
 
 
+def is_input_shared() -> bool:
+    """Whether a program may read where GDB does, as under `run`: with nobody at a terminal, and nobody who speaks to
+    GDB there in another language."""
+    try:
+        os.fstat(0)
+    except OSError:
+        return False
+    return not at_terminal() and not has_front_end()
+
+
 def has_front_end() -> bool:
     """Whether somebody hears of GDB's stops in another way than by its prompt."""
     if speaks("mi|dap"):

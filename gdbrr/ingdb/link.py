@@ -112,19 +112,26 @@ class Server:
         *,
         env: Mapping[str, str] | None = None,
         folder: str | None = None,
+        shares_input: bool = False,
         package: Path = PACKAGE,
     ) -> None:
+        """SHARES_INPUT: the program that it records reads what this process would."""
         self.directory = socket_directory()
         self.socket = str(self.directory / "gdb")
         self._stderr: IO[bytes] | None = None
         self._shown = 0
         self._process: subprocess.Popen[bytes] | None = None
+        given: list[int] = []
         try:
+            if shares_input:
+                given.append(os.dup(0))
+            options = ["--socket", self.socket, *(f"--input={fd}" for fd in given)]
             # An unnamed file, not a pipe: nobody would read a pipe while GDB waits for its user.
             self._stderr = tempfile.TemporaryFile()
             self._process = subprocess.Popen(
-                command_line(python, [words[0], "--socket", self.socket, *words[1:]], package),
+                command_line(python, [words[0], *options, *words[1:]], package),
                 stdin=subprocess.PIPE,
+                pass_fds=given,
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 cwd=folder,
@@ -137,6 +144,9 @@ class Server:
         except BaseException:
             self.close()
             raise
+        finally:
+            for fd in given:
+                os.close(fd)
 
     @property
     def pid(self) -> int:

@@ -119,7 +119,7 @@ class Session:
             self._serve(["serve", "--look", *record], env, folder).close()  # a slip of the pen ends no recording
         self._make_room()  # before anything runs: what is recorded now may hold what the program needs
         serve = ["serve", *record]
-        self._open(self._serve(serve, env, folder))
+        self._open(self._serve(serve, env, folder, asking.is_input_shared()))
         self._resume(moving.proceed)
         self._stand_at_end()
 
@@ -142,9 +142,11 @@ class Session:
         except GdbrrError:
             return False  # a server that does not answer keeps nothing
 
-    def _serve(self, words: Sequence[str], env: dict[str, str] | None = None, folder: str | None = None) -> Server:
-        unsaid = ["--unsaid"] if moving.repeats() else []
-        server = Server(find_python(self.settings.python), [words[0], *unsaid, *words[1:]], env=env, folder=folder)
+    def _serve(
+        self, words: Sequence[str], env: dict[str, str] | None = None, folder: str | None = None, shares: bool = False
+    ) -> Server:
+        words = [words[0], *(["--unsaid"] if moving.repeats() else []), *words[1:]]
+        server = Server(find_python(self.settings.python), words, env=env, folder=folder, shares_input=shares)
         try:
             server.wait_ready()
         except BaseException:

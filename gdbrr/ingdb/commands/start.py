@@ -44,7 +44,7 @@ def rr_start(session: Session, args: Namespace) -> None:
     reverse-continue, rr-back and all the others go into the past, and rr-save keeps the demo. Breakpoints,
     watchpoints, `set environment` and `set cwd` are used as `run` would use them. ARGs are remembered in
     `set args`; redirections are not supported in them. What the program prints appears here, and
-    a line that is typed while it waits for input is the program's.
+    a line that is typed while it waits for input is the program's. In a script, it reads GDB's standard input.
 
     Examples:
       rr-start

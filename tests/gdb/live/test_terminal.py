@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness import ROOT, programs
+from harness.run import run
 from harness.terminal import Terminal
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
@@ -58,6 +59,20 @@ def test_a_line_for_which_nobody_waits_is_gdbs_next_command(tmp_path: Path) -> N
         screen.wait_for("$1 = 42")
         screen.type("kill\nquit\n")
         assert screen.wait() == 0
+
+
+@pytest.mark.parametrize("given", [b"one\ntwo\x03", b""])
+@pytest.mark.parametrize("through", ["exec", "cat | ", "exec <given"])
+def test_a_script_shares_its_input(tmp_path: Path, given: bytes, through: str) -> None:
+    """As under `run`: also where there is nothing to be read, which the program would wait for without end."""
+    commands = (f"source {ROOT / 'gdbinit.py'}", f"file {programs.build('typed_to')}", "rr-start", "rr-when")
+    words = ["gdb", "-nx", "-batch", *(word for command in commands for word in ("-ex", command))]
+    (tmp_path / "given").write_bytes(given)
+    shell = ["sh", "-c", f'exec 2>&1; {through} "$@"', "sh"]
+    out = run(*shell, *words, cwd=tmp_path, stdin=given).out
+    assert "a terminal: 0" in out and "exited " + ("normally" if given else "with code 01") in out, out
+    assert ("got one\n and two\x03at the end" in out) == bool(given), out
+    assert "(100%)" in out, out
 
 
 def test_of_a_front_end_nothing_is_read(tmp_path: Path) -> None:
