@@ -6,11 +6,17 @@ Owns: nothing; GDB owns what it debugs.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
+from typing import TYPE_CHECKING
 
 from gdbrr.errors import GdbrrError
+from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
+
+if TYPE_CHECKING:
+    from gdbrr.ingdb.link import Link
 
 
 def file() -> str:
@@ -44,3 +50,16 @@ def environment() -> dict[str, str]:
         if one.startswith(name + " = "):
             found[name] = one[len(name) + 3 :].removesuffix("\n")
     return found
+
+
+def see_libraries(link: Link | None) -> None:
+    """Have GDB look at what is loaded. It looks where the loader says so: on a move there is no such place, and
+    backwards what it looks at there is what was loaded."""
+    if link is None:
+        return
+    with contextlib.suppress(GdbrrError):  # a process that has just ended
+        if link.request("libraries")["changed"]:
+            known = gdb.newest_frame().name()
+            gdb.execute("sharedlibrary" if gdb.parameter("auto-solib-add") else "info sharedlibrary", to_string=True)
+            if not known and gdb.newest_frame().name():
+                compat.show_frame()  # the stop was told without names

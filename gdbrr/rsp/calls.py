@@ -17,7 +17,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp import bug
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.navigator import Navigator
-from gdbrr.rsp.process import history
+from gdbrr.rsp.process import files, history
 from gdbrr.rsp.reverse import Target, parse_target, resolve
 from gdbrr.timeline.model import Epoch, Interrupted, Moment
 
@@ -237,6 +237,11 @@ def _selected(navigator: Navigator, link: Link, body: dict[str, Any]) -> None:
     navigator.selected = int(body["tid"])
 
 
+def _libraries(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:
+    """Whether the loader has loaded something else than what GDB has read."""
+    return {"changed": files.libraries(navigator.require().upstream, b"") != navigator.read_libraries}
+
+
 def _outcome(navigator: Navigator, link: Link, body: dict[str, Any]) -> None:
     """Whether the last move to an armed target came there: a stop has no room for why it did not."""
     if navigator.failure is not None:
@@ -276,6 +281,7 @@ _VERBS: dict[str, Callable[[Navigator, Link, dict[str, Any]], Any]] = {
     "marks": _marks,
     "thread_index": _thread_index,
     "selected": _selected,
+    "libraries": _libraries,
     "outcome": _outcome,
     "save": _save,
     "open": _open,

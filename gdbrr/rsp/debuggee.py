@@ -229,11 +229,12 @@ class Debuggee(Attached):
         13.1 reports SIGSYS in spite of QPassSignals.
         """
         users = {addr for kind, addr, _ in held if kind in (SOFTWARE, HARDWARE)}
-        own = {pc for pc in (landing, fence.pc if fence else None) if pc}
-        wanted = held | {(SOFTWARE, pc, 1) for pc in own}
-        conditions = {pc: code for pc, code in self._conditions.items() if pc not in own}
         while True:
-            self._release(wanted, conditions)
+            # Earlier on, the end's place may be in a library that is not loaded yet.
+            near = fence is not None and (self.leaf is None or self.leaf.tick >= fence.tick)
+            own = {pc for pc in (landing, fence.pc if fence and near else None) if pc}
+            wanted = held | {(SOFTWARE, pc, 1) for pc in own}
+            self._release(wanted, {pc: code for pc, code in self._conditions.items() if pc not in own})
             stop = self.resume(words)
             if stop.ended:
                 return stop

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
-from gdbrr.rsp.process import history, turns
+from gdbrr.rsp.process import files, history, turns
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.backward import Backward
 from gdbrr.rsp.process.landing import Say
@@ -49,6 +49,8 @@ class Navigator(Backward):
         self._home: dict[int, tuple[int, Stop]] = {}
         """Of each thread of the live process whose pc was written: that before, and how it had stopped there."""
         self.listed = history.Listing()
+        self.read_libraries = b""
+        """What GDB knows to be loaded, if it has asked for all of it at once."""
 
     def open(self) -> None:
         """Stand where a session begins: a demo at its end, if the replay has come there; a live process at its first
@@ -76,6 +78,12 @@ class Navigator(Backward):
         a GDB may not be told of that (gdbrr/ingdb/moving.py: repeats), it says once more that the program stopped."""
         stop = self.again()
         return dataclasses.replace(stop, reasons=_LOADED) if self.session.unsaid and not stop.signal else stop
+
+    def libraries(self, annex: bytes) -> bytes:
+        """What the loader has loaded, for GDB; ANNEX asks for a part."""
+        data = files.libraries(self.require().upstream, annex)
+        self.read_libraries = b"" if annex else data
+        return data
 
     # ------------------------------------------------------------ forward
 

@@ -232,7 +232,7 @@ class Proxy:
         elif request.object == "exec-file":
             data = files.program(self.navigator.require().pid)
         elif request.object == "libraries-svr4":
-            data = files.libraries(self._selected()[0].upstream, request.annex)
+            data = self.navigator.libraries(request.annex)
         elif request.object == "siginfo" and (recorded := self.navigator.siginfo(self._selected()[1])):
             data = recorded
         elif request.object in ("auxv", "features", "siginfo"):

@@ -58,4 +58,5 @@ class Stage:
     def asked(self) -> list[dict[str, Any]]:
         """The questions that are not mere looks."""
         questions = [note["question"] for note in self.notes("asked")]
-        return [each for each in questions if each["verb"] not in ("status", "epochs", "settle", "outcome")]
+        aside = ("status", "epochs", "settle", "outcome", "libraries")
+        return [each for each in questions if each["verb"] not in aside]

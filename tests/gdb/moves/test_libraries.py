@@ -1,0 +1,46 @@
+"""Moves between times at which a library is loaded and times at which it is not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from harness import programs
+
+from ..session import recorded, whole
+
+pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
+
+PENDING = ("set breakpoint pending on", "break cbrt")
+HIT = re.compile(r"^Breakpoint 1, .*\b(?:__)?cbrt\b", re.MULTILINE)
+
+
+def past(*commands: str) -> str:
+    return whole(programs.build("late_library"), *PENDING, *commands)
+
+
+def test_a_breakpoint_in_it_waits_where_it_is_not(tmp_path: Path) -> None:
+    """INVARIANT(libraries-are-of-here): GDB knows those that are loaded where it stands."""
+    demo = recorded(programs.build("late_library"), tmp_path)
+    out = past(
+        *(f"rr-replay {demo}", "reverse-continue", "print $before = $xmm0.v2_double[0]", "rr-goto start"),
+        *("info breakpoints", "continue", "print $xmm0.v2_double[0]", "reverse-continue", "continue", "continue"),
+        *("print $xmm0.v2_double[0]", "rr-goto end", "info sharedlibrary"),
+    )
+    assert len(HIT.findall(out)) == 4, out
+    assert re.findall(r"^\$\d = (\d+)$", out, re.MULTILINE) == ["64", "27", "64"], out
+    assert out.count("<PENDING>") == 1 and "cannot be inserted" not in out, out
+    assert "libm.so" not in out.rpartition("From  ")[2], out
+
+
+def test_a_recording_that_stopped_in_it() -> None:
+    """Its end is a breakpoint of the server's own, in code that is not there at the start."""
+    out = past(
+        *("rr-start", "continue", "rr-goto start", "continue", "continue", "print $xmm0.v2_double[0]", "rr-goto start"),
+        *("rr-goto end", "rr-goto start", "rr-live"),
+    )
+    assert len(HIT.findall(out)) == 3 and "nothing is recorded behind here" in out, out
+    assert re.search(r"^\$1 = 64$", out, re.MULTILINE) and "cannot be inserted" not in out, out
+    assert len(re.findall(r"^#0 .*\b(?:__)?cbrt\b", out, re.MULTILINE)) == 2, out
