@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
-from gdbrr.rsp.process import files, history, turns
+from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.backward import Backward
 from gdbrr.rsp.process.landing import Say
@@ -49,8 +49,6 @@ class Navigator(Backward):
         self._home: dict[int, tuple[int, Stop]] = {}
         """Of each thread of the live process whose pc was written: that before, and how it had stopped there."""
         self.listed = history.Listing()
-        self.read_libraries = b""
-        """What GDB knows to be loaded, if it has asked for all of it at once."""
 
     def open(self) -> None:
         """Stand where a session begins: a demo at its end, if the replay has come there; a live process at its first
@@ -78,12 +76,6 @@ class Navigator(Backward):
         a GDB may not be told of that (gdbrr/ingdb/moving.py: repeats), it says once more that the program stopped."""
         stop = self.again()
         return dataclasses.replace(stop, reasons=_LOADED) if self.session.unsaid and not stop.signal else stop
-
-    def libraries(self, annex: bytes) -> bytes:
-        """What the loader has loaded, for GDB; ANNEX asks for a part."""
-        data = files.libraries(self.require().upstream, annex)
-        self.read_libraries = b"" if annex else data
-        return data
 
     # ------------------------------------------------------------ forward
 
@@ -117,13 +109,14 @@ class Navigator(Backward):
         calling = altered.calling(held, returns)
         step, signals = self._wishes(actions)
         if not calling or step not in (None, calling):
-            self.undo()
+            self.undone(True)
             return None
         signal = next((number for tid, number in signals if tid == calling), 0)
         stop = altered.run(calling, step is not None, signal, held, returns)
         if stop.ended:
             self.undo()
             return self.here(SIGNAL_NONE)
+        altered.told |= {held for held in self.points.places for at in stop.watched if held[1] <= at < sum(held[1:])}
         return self._arrive(debuggee, stop)
 
     def _forward_live(self, debuggee: Debuggee, actions: Sequence[Action]) -> Stop:
@@ -163,7 +156,7 @@ class Navigator(Backward):
         named: GDB knows of no stop in a thread that it has not resumed."""
         target, self.armed = self.armed, None
         self.born = self.missed = False
-        self.undo(progress)
+        self.undone(False, progress)
         if target is None:
             beyond = self.recording and self._beyond
             self._leave_live(progress)
@@ -224,7 +217,7 @@ class Navigator(Backward):
         target, self.armed = self.armed, None
         thread = alone or self.selected
         self._still_selected = self.selected if thread != self.selected else 0
-        self.undo(progress)
+        self.undone(False, progress)
         if target is not None and target.here and not target.named:
             return self.here(SIGNAL_TRAP)
         if target is not None:  # with a watchpoint that it steps for, GDB moves by steps

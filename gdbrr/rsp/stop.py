@@ -46,6 +46,11 @@ class Stop:
         return any(name in names for name, _ in self.reasons)
 
     @property
+    def watched(self) -> list[int]:
+        """Where something was touched that is watched."""
+        return [int(value, 16) for name, value in self.reasons if name in WATCHES]
+
+    @property
     def exit_status(self) -> int | None:
         match = re.match(rb"W([0-9a-fA-F]+)", self.ended)
         return int(match[1], 16) if match else None

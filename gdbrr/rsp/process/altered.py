@@ -28,6 +28,8 @@ class Altered:
         self._kernel = Kernel(debuggee, say)
         self._home: dict[int, tuple[int, int]] = {}
         """Of each thread whose registers were written: pc and stack pointer before."""
+        self.told: set[Held] = set()
+        """Watched places of whose change a stop has told."""
         self._calling = 0
         self._open: set[int] = set()
 

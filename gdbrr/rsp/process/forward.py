@@ -115,11 +115,10 @@ class Forward(Events):
         """INVARIANT(each-change-is-told): of several places that one execution has changed since BEFORE, GDB hears of
         one at a stop, and of the next one when it goes on the same way."""
         now = self.contents([held[1:] for held in before])
-        named = [int(value, 16) for name, value in stop.reasons if name in WATCHES]
         others = [
             held
             for (held, old), new in zip(before.items(), now, strict=True)
-            if old != new and not any(held[1] <= at < sum(held[1:]) for at in named)
+            if old != new and not any(held[1] <= at < sum(held[1:]) for at in stop.watched)
         ]
         if stop.ended or stop.has("replaylog"):
             others = []
@@ -127,6 +126,16 @@ class Forward(Events):
             stop = dataclasses.replace(stop, reasons=(watch_reason(others.pop(0)),))
         self._others = forwards, others
         return stop
+
+    def undone(self, forwards: bool, progress: Progress | None = None) -> None:
+        """The way goes on, and what was changed by hand is undone: GDB, which was told of a change to a watched place
+        by a function that it called, hears that it is as before."""
+        if self.altered is None:
+            return
+        was = {held: data for held, data in self.watched(True).items() if held in self.altered.told}
+        self.undo(progress)
+        now = self.contents([held[1:] for held in was])
+        self._others = forwards, [held for held, new in zip(was, now, strict=True) if was[held] != new]
 
     def next_told(self, forwards: bool) -> Stop | None:
         way, others = self._others

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session
+from gdbrr.rsp.process import files
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_TRAP
@@ -53,6 +54,8 @@ class Landing:
         self._way_back = Moment(0), 0, False
         self.failure: GdbrrError | None = None
         """Why the last move to an armed target did not come there."""
+        self.read_libraries = b""
+        """What GDB knows to be loaded, if it has asked for all of it at once."""
 
     @property
     def recording(self) -> bool:
@@ -70,6 +73,12 @@ class Landing:
     @current.setter
     def current(self, debuggee: Debuggee | None) -> None:
         self._current, self._due = debuggee, None
+
+    def libraries(self, annex: bytes) -> bytes:
+        """What the loader has loaded, for GDB; ANNEX asks for a part."""
+        data = files.libraries(self.require().upstream, annex)
+        self.read_libraries = b"" if annex else data
+        return data
 
     def stops(self) -> None:
         """GDB is told of a stop, and selects its thread."""

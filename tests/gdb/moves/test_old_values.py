@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import programs
+from harness.run import gdbrr
 
 from ..session import recorded, whole
 
@@ -48,3 +49,20 @@ def test_what_has_no_name_elsewhere_is_told(demo: Path) -> None:
     )
     assert out.count("Watchpoint 2 may tell an old value from another moment") == 1, out
     assert "Try: watch -location calls" in out and "Old value = 50\nNew value = 40\n" in out, out
+
+
+@pytest.mark.parametrize("back", ["reverse-continue", "continue"])
+def test_what_a_called_function_has_changed_is_undone_for_a_watchpoint_too(back: str, tmp_path: Path) -> None:
+    """GDB was told of it, and would take it for the old value of the next change."""
+    program = programs.build("scenes", ["-O0"])
+    demo = tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program, "plain").expect(3)
+    out = whole(
+        program,
+        *(f"rr-replay --start {demo}", "tbreak here if number == 3", "continue", "up", "tbreak here if number > 100"),
+        *("watch value", "call here(1000)", "continue", "continue", back, back, back),
+    )
+    changes = re.findall(r"^Old value = (\d+)\nNew value = (\d+)$", out, re.MULTILINE)
+    assert ("3", "1003") in changes and ("1003", "3") in changes, out
+    assert changes[changes.index(("1003", "3")) + 1][0] == "3", out
+    assert changes[-1] in {("1", "0"), ("6", "10")}, out
