@@ -131,8 +131,16 @@ def connect(path: str) -> Any:
     """Connect the current inferior to the server's socket; what GDB says about it is not shown."""
     verb = f"target extended-remote {path}"
     # to_string does not catch the announcement of the stop.
-    gdb.execute(f"with suppress-cli-notifications on -- {verb}", to_string=True)
+    quietly(f"with suppress-cli-notifications on -- {verb}")
     return gdb.selected_inferior().connection
+
+
+def quietly(command: str) -> str:
+    """What GDB says to COMMAND, which is not shown; nothing where that is no text, as behind `set debug remote on`."""
+    try:
+        return str(gdb.execute(command, to_string=True))
+    except UnicodeDecodeError:
+        return ""
 
 
 def attach(pid: int) -> None:

@@ -152,7 +152,7 @@ def _until_stop(verb: str, to_string: bool = False) -> str:
         verb = f"with scheduler-locking off -- {verb}"
     gdb.events.stop.connect(stops.append)
     try:
-        said = gdb.execute(verb, to_string=to_string) or ""
+        said = compat.quietly(verb) if to_string else gdb.execute(verb) or ""
     finally:
         gdb.events.stop.disconnect(stops.append)
     # Of a way that is not shown, threads that come and go are not told, nor how far it is; what was undone is.

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import tempfile
 from typing import TYPE_CHECKING
 
 from gdbrr.errors import GdbrrError
@@ -42,14 +43,24 @@ def load(path: str) -> None:
 
 def environment() -> dict[str, str]:
     """The environment GDB would give the program."""
-    listing = gdb.execute("show environment", to_string=True)
+    listing = _said("show environment")
     found: dict[str, str] = {}
     # Values may hold newlines, so the listing is only good for candidates of names.
     for name in re.findall(r"^([^=\n]+)=", listing, re.MULTILINE):
-        one = gdb.execute(f"show environment {name}", to_string=True)
+        one = _said(f"show environment {name}")
         if one.startswith(name + " = "):
             found[name] = one[len(name) + 3 :].removesuffix("\n")
     return found
+
+
+def _said(command: str) -> str:
+    """What GDB says to COMMAND, of which some may be no text: then Python gets nothing of it, but a pipe does."""
+    try:
+        return str(gdb.execute(command, to_string=True))
+    except UnicodeDecodeError:
+        with tempfile.NamedTemporaryFile() as file:
+            gdb.execute(f"pipe -d % {command} % cat >{file.name}", to_string=True)
+            return os.fsdecode(file.read())
 
 
 def see_libraries(link: Link | None) -> None:

@@ -6,15 +6,16 @@ Owns: nothing.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from harness import programs
-from harness.run import gdbrr
+from harness.run import gdbrr, run
 from harness.said import says_again
 
-from ..session import whole
+from ..session import whole, words
 
 pytestmark = pytest.mark.needs("gdb", "gdbserver")
 
@@ -38,3 +39,30 @@ def test_a_second_session_begins_without_words(between: tuple[str, ...]) -> None
     first, _, second = out.partition("AGAIN")
     assert "Program stopped" in first and "Breakpoint 1, here" in second, out
     assert second.count("Program stopped") == says_again(), out
+
+
+def test_names_and_values_need_not_be_text(tmp_path: Path) -> None:
+    """Of the environment and of folders; as Python, GDB's commands give text only."""
+    folder = tmp_path / os.fsdecode(b"caf\xe9")
+    folder.mkdir()
+    command = words(Path("/usr/bin/printenv"), "rr-start VALUE MORE", "rr-save x.demo")
+    given = {"VALUE": os.fsdecode(b"\xe9\n|%") + " = '", "MORE": "x", "PWD": str(folder)}
+    out = run(*command, cwd=folder, env=given, limit=100).expect(0)
+    again = gdbrr("replay", folder / "x.demo").expect(0)
+    assert again.out == "\ufffd\n|% = '\nx\n", again.describe()
+    assert "Error" not in out.err, out.describe()
+
+
+def test_with_what_gdb_and_the_server_say_shown() -> None:
+    """Of which some is no text."""
+    debug = "set debug remote 1"
+    out = whole(
+        programs.build("scenes", ["-O0"]),
+        debug,
+        "break here",
+        "rr-start plain",
+        "rr-back",
+        "set debug remote 0",
+        "rr-when",
+    )
+    assert "Sending packet" in out and out.rstrip().splitlines()[-2].startswith("tick 0 of 1"), out[-3000:]
