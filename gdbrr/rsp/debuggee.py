@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import signal
 from collections.abc import Callable, Mapping, Sequence
 
@@ -16,7 +17,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.ids import DOORS, SYSCALL, behind_call, beyond_door, in_data
 from gdbrr.rsp.live import Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
-from gdbrr.rsp.regs import RIP, RSP
+from gdbrr.rsp.regs import RSP
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Fence, Held
 from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_NONE, SIGNAL_STOP, SIGNAL_TRAP, Stop, from_kernel
 from gdbrr.rsp.upstream import NO_CONDITIONS, Told, Upstream
@@ -30,7 +31,6 @@ Wait = Callable[[Upstream], Stop]
 
 _JUMP = b"\xe9"
 _LONGEST_CALL = 8
-_ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
 _HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
 """What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
 the end of the launcher's helper orphans the process group."""
@@ -256,8 +256,7 @@ class Debuggee(Attached):
             if pc == landing and stop.tid == step:
                 return dataclasses.replace(stop, reasons=())
             # A pass that nobody asked for: over it, that thread alone, and on.
-            self.upstream.sync_points(wanted - {(SOFTWARE, pc, 1)})
-            passed = self.resume(b"vCont;s:%x" % stop.tid)
+            passed = self._over(stop)
             if self._at_door(passed) is not None:
                 words = self._passing(passed)
                 continue
@@ -279,6 +278,24 @@ class Debuggee(Attached):
             self.leaf.stop_at(tick)
 
     def resume(self, words: bytes) -> Stop:
+        stop = self._resumed(words)
+        while self._is_unseen(stop):
+            stop = self._over(stop)
+            if not stop.ended and stop.signal == SIGNAL_TRAP and not stop.reasons:
+                stop = self._resumed(re.sub(rb"([CS])[0-9a-f]{2}", lambda match: match[1].lower(), words))
+        return stop
+
+    def _over(self, stop: Stop) -> Stop:
+        """Over the breakpoint that it stopped at, its thread alone."""
+        pc, points = self._real_pc(stop), set(self.upstream.inserted)
+        codes = {held[1]: code for held, code in self.upstream.conditions.items()}
+        self.upstream.sync_points({each for each in points if each[1] != pc}, codes)
+        passed = self._resumed(b"vCont;s:%x" % stop.tid)
+        if not passed.ended:
+            self.upstream.sync_points(points, codes)
+        return passed
+
+    def _resumed(self, words: bytes) -> Stop:
         self._views = None
         self._engine = None
         self.upstream.resume(words)
@@ -294,12 +311,6 @@ class Debuggee(Attached):
         if self.leaf is not None:
             self.leaf.check()
         return stop
-
-    def _is_engines_timer(self, stop: Stop) -> bool:
-        """A thread in a loop is looked at by the engine, recording and replaying; a SIGTRAP for that is no stop."""
-        if stop.ended or stop.signal != SIGNAL_TRAP or stop.reasons:
-            return False
-        return self.upstream.signal_of(stop.tid)[1] in _ENGINES_TRAPS
 
     def _passing(self, stop: Stop) -> bytes:
         return b"vCont;" + resume_verb("c", None, [(stop.tid, stop.signal)])
@@ -331,13 +342,6 @@ class Debuggee(Attached):
         return int.from_bytes(self.upstream.memory(stack, 8), "little")
 
     # ------------------------------------------------------------ stops
-
-    def _pc(self, tid: int) -> int:
-        return int.from_bytes(bytes.fromhex(self.p(tid, RIP).decode()), "little")
-
-    def _real_pc(self, stop: Stop) -> int:
-        digits = stop.registers.get(RIP) or self.upstream.register(stop.tid, RIP)
-        return int.from_bytes(bytes.fromhex(digits.decode()), "little")
 
     def _at_trap(self, stop: Stop, trap_pc: int) -> bool:
         """Whether STOP is the engine's own int3. gdbserver takes that for a breakpoint and sets the pc back to it,
@@ -373,10 +377,8 @@ class Debuggee(Attached):
 
     def _told(self, stop: Stop) -> Stop:
         """STOP as GDB should see it."""
-        if self.standing and self._at_event():
-            return self.at_event()
         if self.standing:
-            return Stop(SIGNAL_TRAP, self.turn(), _END)
+            return self.at_event() if self._at_event() else Stop(SIGNAL_TRAP, self.turn(), _END)
         if stop.signal == SIGNAL_INT and not stop.ended:
             return dataclasses.replace(stop, tid=self.busy())
         return stop

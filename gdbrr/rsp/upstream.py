@@ -83,7 +83,7 @@ class Upstream:
         self.pid = 0
         self.layout: Layout | None = None
         self.inserted: set[tuple[int, int, int]] = set()
-        self._conditions: dict[tuple[int, int, int], bytes] = {}
+        self.conditions: dict[tuple[int, int, int], bytes] = {}
         self.request(b"QStartNoAckMode")
         # The acknowledgement of that OK is the last one; gdbserver reads and drops it.
         self._write(b"+")
@@ -344,7 +344,7 @@ class Upstream:
             self.inserted.discard(held)
         for held in sorted(wanted):
             code = conditions.get(held[1], b"") if held[0] < 2 else b""
-            if held in self.inserted and self._conditions.get(held, b"") == code:
+            if held in self.inserted and self.conditions.get(held, b"") == code:
                 continue
             reply = self.request(b"Z%x,%x,%x" % held + (b";X%x,%b" % (len(code), to_hex(code)) if code else b""))
             if reply != b"OK":
@@ -353,7 +353,7 @@ class Upstream:
                     f"a {kind} of {held[2]} bytes at {held[1]:#x} cannot be inserted", hint="delete it and go on"
                 )
             self.inserted.add(held)
-            self._conditions[held] = code
+            self.conditions[held] = code
 
 
 class Pool:

@@ -19,16 +19,17 @@ from pathlib import Path
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.ids import ID_SIZE, SYSCALL, NoThread, ids_of, mapped, place_of_id
 from gdbrr.rsp.live import Live
-from gdbrr.rsp.regs import EXPEDITED, Layout
+from gdbrr.rsp.regs import EXPEDITED, RIP, Layout
 from gdbrr.rsp.request import ThreadId
 from gdbrr.rsp.reverse import SOFTWARE
-from gdbrr.rsp.stop import to_kernel
+from gdbrr.rsp.stop import SIGNAL_TRAP, Stop, to_kernel
 from gdbrr.rsp.unwind.frames import Unwinder, at_syscall
 from gdbrr.rsp.unwind.stubs import behind_lock
 from gdbrr.rsp.upstream import MOST, Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
 
 _ENGINE = re.compile(r"/libgdbrr\.so$")
+_ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
 _OUTPOST = 0x100000
 """Where its stubs are, the program being far from it, is a multiple of this: preload/patch/stub.c."""
 _DESCRIPTOR = 0x400
@@ -159,6 +160,32 @@ class Attached:
         if view is None or not view.in_engine or not view.ret_pc:
             return None
         return view if self.upstream.memory(view.regs["rip"], 2) != SYSCALL else None
+
+    def _is_unseen(self, stop: Stop) -> bool:
+        """A breakpoint in what the engine has called for an operation: the thread is shown at that, and GDB, which has
+        no breakpoint there, would let it run into this one again."""
+        if (
+            self.live is None
+            or stop.ended
+            or not stop.has("swbreak", "hwbreak")
+            or self._in_engine(self._real_pc(stop))
+        ):
+            return False
+        view = self.view(stop.tid)
+        return view is not None and view.in_engine and view.regs["rip"] != self._real_pc(stop)
+
+    def _is_engines_timer(self, stop: Stop) -> bool:
+        """A thread in a loop is looked at by the engine, recording and replaying; a SIGTRAP for that is no stop."""
+        if stop.ended or stop.signal != SIGNAL_TRAP or stop.reasons:
+            return False
+        return self.upstream.signal_of(stop.tid)[1] in _ENGINES_TRAPS
+
+    def _pc(self, tid: int) -> int:
+        return int.from_bytes(bytes.fromhex(self.p(tid, RIP).decode()), "little")
+
+    def _real_pc(self, stop: Stop) -> int:
+        digits = stop.registers.get(RIP) or self.upstream.register(stop.tid, RIP)
+        return int.from_bytes(bytes.fromhex(digits.decode()), "little")
 
     def _in_engine(self, pc: int) -> bool:
         if self._engine is None:
