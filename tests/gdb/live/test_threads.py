@@ -142,3 +142,12 @@ def test_steps_from_a_breakpoint_in_the_engine() -> None:
     inside, around, behind = ("malloc", ""), ("get", "26"), ("get", "27")
     assert shown == [inside, around, behind, inside, around, inside, around, around, around, ("get", "28")], out
     assert "wrong 0\n" in out and "exited normally" in out, out
+
+
+def test_what_the_engine_calls_for_an_operation_is_no_stop() -> None:
+    """The C library's lock behind the engine's has the breakpoint as well: in the middle of an operation, which is
+    shown at its call, where GDB has none. A thread that stopped there stopped again whenever it was resumed."""
+    begin = ("break get", "rr-start", "delete", "break pthread_mutex_lock if $_thread == 1")
+    out = whole(opaque(), *begin, *["continue", "next", "frame"] * 5, "delete", "continue")
+    assert re.findall(r"^#0 +(\S+) .*opaque.c:(\d+)$", out, re.MULTILINE) == [("get", "28")] * 5, out
+    assert "wrong 0\n" in out and "exited normally" in out, out
