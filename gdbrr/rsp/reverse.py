@@ -105,6 +105,13 @@ class PointTable:
         self.conditions.clear()
         self.calls = None
 
+    def keep(self, mapped: Sequence[tuple[int, int]]) -> None:
+        """Drop breakpoints beside what is MAPPED: where GDB reads that a library is gone, it takes its own there for
+        gone with it, and never takes them out."""
+        for kind, addr, length in self._code():
+            if not any(start <= addr < end for start, end in mapped):
+                self.change(False, (kind, addr, length))
+
     def check_live(self) -> None:
         """Refuse what the CPU cannot watch: gdbserver would only find out when it resumes, and end."""
         needed = sum(slots(held) for held in self.held)

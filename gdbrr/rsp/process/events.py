@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee, Event, Wait
-from gdbrr.rsp.ids import SYSCALL
+from gdbrr.rsp.ids import SYSCALL, mapped
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.landing import Landing, Say
 from gdbrr.rsp.reverse import Fence, PointTable
@@ -33,6 +33,12 @@ class Events(Landing):
         """GDB gets the registers of a thread in the engine as they are, not those of the call that led there."""
         self._caught: tuple[Moment, Call] | None = None
         """The return from a system call that a move back stopped at last, and where."""
+
+    def libraries(self, annex: bytes) -> bytes:
+        """INVARIANT(gone-with-its-library): a breakpoint where nothing is any more is none."""
+        data = super().libraries(annex)
+        self.points.keep(mapped(self.require().pid, lambda allowed, path: True))
+        return data
 
     # ------------------------------------------------------------ now
 
