@@ -10,14 +10,18 @@ import contextlib
 import os
 import re
 import tempfile
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
+from gdbrr.ingdb.watched.locals import WATCHPOINTS
 
 if TYPE_CHECKING:
     from gdbrr.ingdb.link import Link
+
+_GONE = re.compile(r"Watchpoint \d+ deleted because ")
 
 
 def file() -> str:
@@ -63,7 +67,31 @@ def _said(command: str) -> str:
             return os.fsdecode(file.read())
 
 
-def see_libraries(link: Link | None) -> None:
+def follow_libraries(link: Callable[[], Link | None]) -> None:
+    """Have GDB know at each stop what is loaded, while there is a LINK."""
+    compat.on_stop(lambda: _see_libraries(link()))
+    if hasattr(gdb.events, "free_objfile"):  # GDB 13
+        gdb.events.free_objfile.connect(lambda event: _unwatch(event.objfile) if link() is not None else None)
+
+
+def _unwatch(library: Any) -> None:
+    """Delete watchpoints that name what is in LIBRARY, which goes: GDB would look for it in memory that it has freed,
+    of which version 16 dies. Those for a location name nothing any more."""
+    if not gdb.selected_inferior().pid or library.filename == gdb.current_progspace().filename:
+        return
+    for number, point in compat.points().items():
+        if point.type not in WATCHPOINTS or point.expression.startswith("-location "):
+            continue
+        names = re.findall(r"[A-Za-z_]\w*", point.expression)
+        if any(library.lookup_global_symbol(name) or library.lookup_static_symbol(name) for name in names):
+            compat.write(
+                f"Watchpoint {number} deleted because {os.path.basename(library.filename)} is not loaded here."
+                f" Try: watch -l {point.expression}"
+            )
+            point.delete()
+
+
+def _see_libraries(link: Link | None) -> None:
     """Have GDB look at what is loaded. It looks where the loader says so: on a move there is no such place, and
     backwards what it looks at there is what was loaded."""
     if link is None:
@@ -71,6 +99,10 @@ def see_libraries(link: Link | None) -> None:
     with contextlib.suppress(GdbrrError):  # a process that has just ended
         if link.request("libraries")["changed"]:
             known = gdb.newest_frame().name()
-            gdb.execute("sharedlibrary" if gdb.parameter("auto-solib-add") else "info sharedlibrary", to_string=True)
+            look = "sharedlibrary" if gdb.parameter("auto-solib-add") else "info sharedlibrary"
+            said = gdb.execute(look, to_string=True)
+            for line in said.splitlines():
+                if _GONE.match(line):
+                    compat.write(line)
             if not known and gdb.newest_frame().name():
                 compat.show_frame()  # the stop was told without names

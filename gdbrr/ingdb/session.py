@@ -45,7 +45,7 @@ class Session:
             compat.behind_exits(self._tidy)
         # A command of GDB's own may have failed in the server just as well; it ends with a stop.
         compat.on_stop(self.say_complaints)
-        compat.on_stop(lambda: program.see_libraries(self._link))
+        program.follow_libraries(lambda: self._link)
         self._asking = asking.Asking(self)
         moving.before_steps(self._name_thread, self._hush)
         moving.threads_return(lambda: self._link is not None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -56,3 +57,32 @@ def test_breakpoints_that_a_library_takes_along(tmp_path: Path) -> None:
     )
     assert len(HIT.findall(out)) == 4 and re.search(r"^\$1 = 27$", out, re.MULTILINE), out
     assert "cannot be inserted" not in out and re.search(r"^tick (\d+) of \1 ", out, re.MULTILINE), out
+
+
+def test_a_watchpoint_for_what_is_gone(tmp_path: Path) -> None:
+    """By a name it goes with the library, of which GDB 16 dies otherwise; at a location it stays."""
+    plugin, source = tmp_path / "plugin.so", tmp_path / "plugin.c"
+    source.write_text("int state;\nint add(int more)\n{\n\tstate += more;\n\treturn state;\n}\n")
+    subprocess.run(["gcc", "-g", "-shared", "-fPIC", "-o", plugin, source], check=True, timeout=60)
+    main = tmp_path / "main.c"
+    main.write_text(
+        "#include <dlfcn.h>\n"
+        "int main(void)\n{\n"
+        f'\tvoid *plugin = dlopen("{plugin}", RTLD_NOW);\n'
+        '\tint (*add)(int) = (int (*)(int))dlsym(plugin, "add");\n'
+        "\tadd(3);\n\tadd(4);\n\treturn dlclose(plugin);\n}\n"
+    )
+    program = tmp_path / "main"
+    subprocess.run(["gcc", "-g", "-o", program, main], check=True, timeout=60)
+    out = whole(
+        program,
+        *("set breakpoint pending on", f"rr-replay {recorded(program, tmp_path)}", "break add", "reverse-continue"),
+        *("delete", "watch state", "watch -l state", "rr-goto start", "info watchpoints", "delete", "tbreak add"),
+        *("continue", "watch state", "continue", "continue", "continue", "info watchpoints", "rr-when"),
+    )
+    said = re.compile(r"^Watchpoint (\d) deleted because plugin\.so is not loaded here\. Try: watch -l state$", re.M)
+    gone = said.findall(out)
+    assert gone == ["2", "5"], out
+    assert re.findall(r"^(\d) +hw watchpoint .*$", out, re.MULTILINE) == ["3"], out
+    assert re.findall(r"^New value = (\d+)$", out, re.MULTILINE) == ["3", "7"], out
+    assert re.search(r"^tick (\d+) of \1 ", out, re.MULTILINE), out
