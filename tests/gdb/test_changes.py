@@ -91,10 +91,20 @@ def test_nothing_outside_is_changed(demo: Path, tmp_path: Path) -> None:
         *("rr-goto 50%", f'print make_file("{made}")', 'print (int)system("true")', "call (void)exit(3)", "rr-when"),
         *("rr-goto end", "print total"),
     )
+    assert "unexpectedly" not in out, out
     assert not made.exists()
     assert "gdbrr: openat was refused" in out and "gdbrr: clone3 was refused" in out
     assert "gdbrr: the called function would end the process here. Any move undoes the call" in out
     assert out.rstrip().endswith("= 20")
+
+
+def test_a_refused_call_fails_where_one_stands(demo: Path) -> None:
+    """Behind a way forwards, too, which began elsewhere; -EPERM is a result as any other."""
+    way = ("rr-goto start", "break main", "continue", "print $here = $rip", 'print (int)unlink("/nothing")')
+    out = past(demo, *way, "print $rip == $here", "rr-when")
+    assert "gdbrr: unlink was refused" in out and "unexpectedly" not in out, out
+    assert re.findall(r"^\$[23] = (.*)$", out, re.MULTILINE) == ["-1", "1"], out
+    assert re.search(r"^tick .*changed by hand", out, re.MULTILINE), out
 
 
 def test_a_lock_that_is_held_is_named(demo: Path) -> None:

@@ -17,6 +17,8 @@ from gdbrr.rsp.reverse import HARDWARE, HARDWARE_SLOTS, SOFTWARE, Held, slots
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_SEGV, SIGNAL_SYS, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told
 
+_ALL_ONES = (1 << 64) - 1
+
 
 class Altered:
     """INVARIANT(no-demo-behind-a-change): a changed leaf never runs on as the demo says. Only the thread in which GDB
@@ -128,7 +130,9 @@ class Altered:
 
     def _put(self, tid: int, values: dict[str, int]) -> None:
         upstream = self._debuggee.upstream
-        packet = self._debuggee.layout.substitute(upstream.g(tid), values, keep_call=True)
+        # A result of -EPERM is no UNKNOWN register, of which gdbserver ends.
+        unsigned = {name: value & _ALL_ONES for name, value in values.items()}
+        packet = self._debuggee.layout.substitute(upstream.g(tid), unsigned, keep_call=True)
         upstream.request(b"G" + packet)
 
     def _open_gate(self, tid: int) -> None:
