@@ -349,7 +349,9 @@ class Navigator(Backward):
             return
         upstream = self.current.upstream
         if not self.recording:
-            if upstream.running or not upstream.alive:
+            if self.altered is not None and (upstream.running or not upstream.alive):
+                self.undo()  # to where it was changed; it may have come there by itself from where it was landed
+            elif upstream.running or not upstream.alive:
                 self.land(self._landed or self._timeline().start)
         elif upstream.running and upstream.alive:
             self._live_stop = self._arrive(self.current, self.current.halt())

@@ -107,6 +107,24 @@ def test_a_refused_call_fails_where_one_stands(demo: Path) -> None:
     assert re.search(r"^tick .*changed by hand", out, re.MULTILINE), out
 
 
+def test_a_gdbserver_that_dies_in_a_called_function(demo: Path) -> None:
+    """One stands where it was called, which is not where the last landing was."""
+    killer = "; ".join(
+        (
+            "import re",
+            "said = gdb.execute('info gdbrr', to_string=True)",
+            "server = re.search(r'server: +([0-9]+)', said)[1]",
+            "kill = f'(sleep 1; pkill -9 -x -P {server} gdbserver) >/dev/null 2>&1 </dev/null &'",
+            "gdb.execute('shell ' + kill)",
+        )
+    )
+    way = ("rr-goto start", "break main", "continue", "print $here = $rip", f"python {killer}")
+    out = past(demo, *way, "print (unsigned)sleep(30)", "print $rip == $here", "rr-when")
+    assert "gdbserver ended unexpectedly" in out and UNDONE in out, out
+    assert re.findall(r"^\$2 = (.*)$", out, re.MULTILINE) == ["1"], out
+    assert re.search(r"^tick (?!0 )", out.rpartition("$2")[2], re.MULTILINE), out
+
+
 def test_a_lock_that_is_held_is_named(demo: Path) -> None:
     out = past(
         demo,
