@@ -12,12 +12,10 @@ from collections.abc import Callable
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.debuggee import Debuggee
 from gdbrr.rsp.ids import beyond_door
-from gdbrr.rsp.process.kernel import Kernel, Verdict
+from gdbrr.rsp.process.kernel import WAY_OUT, Kernel, Verdict
 from gdbrr.rsp.reverse import HARDWARE, HARDWARE_SLOTS, SOFTWARE, Held, slots
 from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_SEGV, SIGNAL_SYS, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Told
-
-_ALL_ONES = (1 << 64) - 1
 
 
 class Altered:
@@ -27,6 +25,7 @@ class Altered:
     def __init__(self, debuggee: Debuggee, told: Told, say: Callable[[str | bytes], None]) -> None:
         self._debuggee = debuggee
         self._told = told
+        self._say = say
         self._kernel = Kernel(debuggee, say)
         self._home: dict[int, tuple[int, int]] = {}
         """Of each thread whose registers were written: pc and stack pointer before."""
@@ -74,13 +73,15 @@ class Altered:
 
     def run(self, tid: int, step: bool, signal: int, held: set[Held], returns: set[int]) -> Stop:
         """Let thread TID alone go on in the function that is called, until GDB has to know of a stop."""
+        if signal:  # the engine takes it, and what was recorded up with it
+            self._say(f"gdbrr: a called function gets no signals, and would go on from here by one. {WAY_OUT}\n")
+            return Stop(SIGNAL_NONE, tid)
         upstream = self._debuggee.upstream
         self._open_gate(tid)
         if sum(map(slots, held)) > HARDWARE_SLOTS:
             held = {each for each in held if each[0] == SOFTWARE}
         upstream.sync_points(held)
-        verb, plain = (b"s", b"S") if step else (b"c", b"C")
-        words = b"%b%02x:%x" % (plain, signal, tid) if signal else b"%b:%x" % (verb, tid)
+        words = b"%b:%x" % (b"s" if step else b"c", tid)
         while True:
             stop = self._debuggee.resume(b"vCont;" + words)
             if stop.ended or stop.tid != tid:
@@ -130,9 +131,8 @@ class Altered:
 
     def _put(self, tid: int, values: dict[str, int]) -> None:
         upstream = self._debuggee.upstream
-        # A result of -EPERM is no UNKNOWN register, of which gdbserver ends.
-        unsigned = {name: value & _ALL_ONES for name, value in values.items()}
-        packet = self._debuggee.layout.substitute(upstream.g(tid), unsigned, keep_call=True)
+        whole = {name: value & (1 << 64) - 1 for name, value in values.items()}  # -EPERM is no UNKNOWN
+        packet = self._debuggee.layout.substitute(upstream.g(tid), whole, keep_call=True)
         upstream.request(b"G" + packet)
 
     def _open_gate(self, tid: int) -> None:

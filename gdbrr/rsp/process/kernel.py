@@ -31,7 +31,7 @@ _FUTEX_WAITS = (0, 9)
 _FUTEX_WAKES = (1, 3, 4, 10)
 _OUTPUT = (1, 2)
 _AT_ONCE = 4096
-_WAY_OUT = "Any move undoes the call, e.g. reverse-stepi"
+WAY_OUT = "Any move undoes the call, e.g. reverse-stepi"
 _MOST = 1 << 20
 """Bytes of one write that are shown."""
 
@@ -74,7 +74,7 @@ class Kernel:
         if name == "futex":
             return self._futex(args)
         if name in ("exit", "exit_group"):
-            self._say(f"gdbrr: the called function would end the process here. {_WAY_OUT}\n")
+            self._say(f"gdbrr: the called function would end the process here. {WAY_OUT}\n")
             return Verdict.STUCK, 0
         if name not in self._named:
             self._named.add(name)
@@ -95,7 +95,7 @@ class Kernel:
         owner = int.from_bytes(word[8:12], "little")
         owned = any(view.recorded_tid == owner for view in self._process.views().values())
         who = f"the lock at {args[0]:#x}, which thread {owner} holds" if owned else f"what happens at {args[0]:#x}"
-        self._say(f"gdbrr: the called function would wait for ever for {who}. {_WAY_OUT}\n")
+        self._say(f"gdbrr: the called function would wait for ever for {who}. {WAY_OUT}\n")
         return Verdict.STUCK, 0
 
     def counter(self) -> tuple[int, int]:
