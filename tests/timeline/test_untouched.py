@@ -14,7 +14,7 @@ from gdbrr.timeline.hits import Pass
 from gdbrr.timeline.model import Hit, Moment, Point, PointKind
 from gdbrr.timeline.timeline import DemoTimeline, open_demo
 
-from .conftest import BOTH_WAYS, Program, children, in_epochs
+from .conftest import BOTH_WAYS, Program, children, in_epochs, word
 
 AREA, PAGE = 0x30000000, 4096
 NAMES = ("early", "same", "back", "kernel", "late", "zeros")
@@ -115,6 +115,14 @@ def test_several_points_leave_out_what_none_of_them_needs(
     expected = [hit for name in STORES for hit in told[name, PointKind.WRITE]]
     assert len(hits) == len(expected) and {str(hit.moment) for hit in hits} == {str(hit.moment) for hit in expected}
     assert [hit.moment.tick for hit in hits] == sorted(hit.moment.tick for hit in hits)
+
+
+def test_what_is_moved_elsewhere_is_gone_from_there_on(demo: Path, places: dict[str, int]) -> None:
+    """At the start of the call: at its end nothing stands there that could be shown as what it was."""
+    with open_demo(demo) as timeline:
+        hits = timeline.all_hits([Point(PointKind.CHANGE, places["area 3"], 4)])
+        assert [(hit.old, hit.new) for hit in hits] == [(0, 4), (4, 0)]
+        assert word(timeline.seek(hits[-1].moment), places["area 3"]) == 4
 
 
 # ---------------------------------------------------------------- controls

@@ -220,6 +220,7 @@ static void replay_mremap(struct gr_call *call)
 	bool peeked = gr_gate_peek(call->self, &ev) && !GR_IS_ERR(ev.result) && ev.result != (long)a[0];
 	if (peeked && !(a[3] & MREMAP_DONTUNMAP) && old_len && a[2] <= GR_WINDOW_SIZE &&
 	    GR_RAW(SYS_mremap, a[0], old_len, a[2], MREMAP_MAYMOVE | MREMAP_FIXED, window) == (long)window) {
+		mapped(a[0], a[1]); // a watched place is empty from here on, not from the end of the call on
 		from = window;
 		old_len = a[2];
 	}
@@ -229,7 +230,8 @@ static void replay_mremap(struct gr_call *call)
 	uint64_t flags = ev.result == (long)from ? 0 : (a[3] & MREMAP_DONTUNMAP) | MREMAP_MAYMOVE | MREMAP_FIXED;
 	if (GR_RAW(SYS_mremap, from, old_len, a[2], flags, ev.result) != ev.result)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");
-	mapped(a[0], a[1]);
+	if (from == a[0])
+		mapped(a[0], a[1]);
 	mapped(ev.result, a[2]);
 	gr_call_stores(call, &ev);
 }
