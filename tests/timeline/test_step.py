@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -189,3 +190,24 @@ def test_the_engine_is_entered_in_its_place_among_others(points: str, tmp_path: 
         each = [Point(PointKind.EXEC, moment.pc or 0) for moment in steps]
         found = timeline.all_hits(each, after=steps[0], before=Moment(hit.moment.tick + 1))
         assert [one.moment for one in found if one.moment in steps] == steps
+
+
+@pytest.mark.parametrize("points", BOTH_WAYS)
+def test_in_front_of_an_exchange_between_heaps_is_its_call(points: str, tmp_path: Path) -> None:
+    """The allocator does it in the middle of its own code, where there are no moments."""
+    program, path = programs.build("heap_passed"), tmp_path / "x.demo"
+    gdbrr("record", "--set", f"points={points}", "-o", path, "--", program).expect(0)
+    events = gdbrr("events", "--json", path).expect(0).out.splitlines()
+    rows = [row for row in map(json.loads, events) if row["operation"] == "heap"]
+    with open_demo(path) as timeline:
+        segments, told = timeline._segments, 0
+        for tick in [row["tick"] for row in rows][1 :: len(rows) // 12]:
+            before = segments._order.before(segments._order.thread_of(tick), tick)
+            trace = None if before is None else segments.short_trace(before, SHORT, None)
+            if before is None or trace is None or not trace.pcs:
+                continue
+            found = segments._steps.before_operation(before, None)
+            assert found in (None, trace.moment(trace.behind())), tick
+            told += found is not None
+        assert told > 6
+    assert not children()

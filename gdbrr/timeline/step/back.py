@@ -20,6 +20,10 @@ from gdbrr.timeline.worker import Checkpoint, Worker
 
 _PAGE = 4096
 _LOADER = re.compile(r"(\w+)-(\w+) r-x. .*/ld-linux[^/]*\Z", re.DOTALL)
+_FRAMES = 1024
+"""Bytes that the allocator's frames have on the stack."""
+_BETWEEN = 4
+"""Instructions between a call and the engine: those of a linkage table."""
 _AT_ONCE = lib.GR_WATCHES - 2
 """Debug registers for candidates: one is for the moment, and one for a replay that has to find a place in a loop."""
 
@@ -60,9 +64,13 @@ class StepBack:
         worker = self._checkpoints.worker_at(tick, progress)
         try:
             worker.run_segment(tick, self._order.ticks, progress=progress)
-            call = self._registers(worker, Moment(tick))["rip"]
+            regs = self._registers(worker, Moment(tick))
+            call, engine = regs["rip"], code.engine_of(worker.pid)
+            entries = _entries(engine, regs["rsp"], _reader(worker)) if call in engine else {}
         finally:
             worker.drop()
+        if call in engine:
+            return self._last_entry(tick, entries, progress)
         worker = self._checkpoints.worker_at(tick, progress)
         try:
             worker.run_segment(tick, self._order.ticks, [Armed(call, 1, lib.GR_POINT_EXEC, tick)], progress=progress)
@@ -70,6 +78,21 @@ class StepBack:
         finally:
             worker.drop()
         return self.before(Moment(tick, call, hits[-1].nth), progress) if hits else None
+
+    def _last_entry(self, tick: int, entries: dict[int, int], progress: Progress | None) -> Moment | None:
+        """Which of the ENTRIES the thread has not come back from: at an exchange between heaps it stands in the middle
+        of the allocator's code, where there are no moments."""
+        for entry, back in entries.items():
+            worker = self._checkpoints.worker_at(tick, progress)
+            try:
+                armed = [Armed(pc, 1, lib.GR_POINT_EXEC, tick) for pc in (entry, back)]
+                worker.run_segment(tick, self._order.ticks, armed, progress=progress)
+                hits = worker.slot.hits()
+            finally:
+                worker.drop()
+            if hits and hits[-1].point == 0:
+                return Moment(tick, entry, hits[-1].nth)
+        return None
 
     def _run(self, worker: Worker, to: Moment, others: Sequence[int], progress: Progress | None) -> bool:
         """Whether it came to the moment, counting executions of OTHERS on its way."""
@@ -129,6 +152,23 @@ class StepBack:
         finally:
             worker.drop()
         return before if led == moment.pc else None
+
+
+def _entries(engine: range, stack: int, read: code.Read) -> dict[int, int]:
+    """Of the calls that may have led into the ENGINE, by what is on the STACK: the last instruction outside, and where
+    the call returns to. Those of the innermost frames first."""
+    found: dict[int, int] = {}
+    for at in range(stack, stack + _FRAMES, 8):
+        back = int.from_bytes(read(at, 8), "little")
+        for pc in code.calls_in_front(back, read) if back not in engine else ():
+            last, target = pc, code.follows(pc, read, {})
+            for _ in range(_BETWEEN):
+                if target is None or target in engine:
+                    break
+                last, target = target, code.follows(target, read, {})
+            if target is not None and target in engine:
+                found.setdefault(last, back)
+    return found
 
 
 def _reader(worker: Worker) -> code.Read:
