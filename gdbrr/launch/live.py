@@ -10,7 +10,7 @@ import contextlib
 import os
 import signal
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from gdbrr.abi import lib
 from gdbrr.config.profiles import Value
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch.ends.errors import refusal
+from gdbrr.launch.ends.errors import Kept, refusal
 from gdbrr.launch.record import Recording, Request
 
 if TYPE_CHECKING:
@@ -57,7 +57,10 @@ class LiveRecording:
             with contextlib.suppress(ChildProcessError):
                 pid, status = os.waitpid(self.pid, os.WNOHANG)
                 if pid:
-                    self.status = self._recording.end(status)
+                    code = os.waitstatus_to_exitcode(status)
+                    self.status = code if code >= 0 else 128 - code  # it was waited for
+                    with _room_wanted():
+                        self._recording.end(status)
         return self.status
 
     @property
@@ -92,7 +95,8 @@ class LiveRecording:
         self.check_started()
         self._snapshots += 1
         demo = Path(self._scratch.name) / f"snapshot-{self._snapshots}.demo"
-        self._recording.pack(demo)
+        with _room_wanted():
+            self._recording.pack(demo)
         return demo
 
     def save(self, demo: Path) -> None:
@@ -122,6 +126,15 @@ class LiveRecording:
                 self.save(demo)
         finally:
             self.close()
+
+
+@contextlib.contextmanager
+def _room_wanted() -> Iterator[None]:
+    """The directory goes with us, so nobody can recover anything from it later."""
+    try:
+        yield
+    except Kept as kept:
+        raise GdbrrError(kept.why, "make room, or keep it where there is some: rr-save FILE") from None
 
 
 def start(

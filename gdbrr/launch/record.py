@@ -95,7 +95,7 @@ def _pack(directory: Path, demo: Path, knobs: dict[str, int]) -> Summary:
     try:
         return pack.pack(directory, demo, keep=True, epoch_ticks=knobs["epoch_ticks"], epoch_bytes=knobs["epoch_bytes"])
     except GdbrrError as error:
-        raise Kept(f"{error.message}; the recording is kept in {directory}", error.hint) from None
+        raise Kept(error.message, str(directory), error.hint) from None
 
 
 class Recording:
@@ -268,7 +268,8 @@ class Recording:
             self._write_manifest()
         except OSError as error:
             raise Kept(
-                f"{self.directory} cannot be written: {error.strerror}; the recording is kept in it",
+                f"{self.directory} cannot be written: {error.strerror}",
+                "it",
                 f"make room, then: gdbrr recover {shlex.quote(str(self.directory))}",
             ) from None
         return code if code >= 0 else 128 - code

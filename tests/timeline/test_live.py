@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import select
 import signal
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -178,3 +180,23 @@ def test_program_with_a_terminal_of_its_own(tmp_path: Path) -> None:
     finally:
         started.close()
         os.close(ours)
+
+
+def test_without_room_for_how_it_ended_it_can_be_kept_elsewhere(
+    recording: live.LiveRecording, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The recording's directory is a temporary one: there will be nothing that `gdbrr recover` could take."""
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("gdbrr.launch.record.Recording._write_manifest", full)
+    os.kill(recording.pid, signal.SIGCONT)
+    with pytest.raises(GdbrrError, match=r"No space left on device\. Make room, or keep it .* rr-save FILE$"):
+        while recording.poll() is None:
+            time.sleep(0.01)
+    assert recording.poll() is not None, "it was waited for, and its id is somebody else's from now on"
+    monkeypatch.undo()
+    recording.save(tmp_path / "x.demo")
+    with Demo.open(tmp_path / "x.demo") as demo:
+        assert demo.ticks > 100

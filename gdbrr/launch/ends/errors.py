@@ -19,7 +19,11 @@ LIMITS = "docs/limits.md says what can be recorded"
 
 
 class Kept(GdbrrError):
-    """No demo could be made; what was recorded is kept in its directory."""
+    """No demo could be made, WHY is said; what was recorded is kept in its directory."""
+
+    def __init__(self, why: str, where: str, hint: str) -> None:
+        super().__init__(f"{why}; the recording is kept in {where}", hint)
+        self.why = why
 
     code = 0
     """How the program ended, as Ending has it."""
