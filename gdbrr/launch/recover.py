@@ -60,6 +60,8 @@ def _complete(manifest: Path, noted: dict[str, Any]) -> None:
 
 def finish_left(recording: Path) -> Path:
     """The demo of a recording whose recorder is gone, next to it; the directory is gone then."""
+    if not recording.absolute().name.endswith(SUFFIX):
+        raise GdbrrError(f"{recording} is not a demo", "name a file that gdbrr record made")
     demo = recording.with_name(demo_of(recording).name)
     if demo.exists():
         raise GdbrrError(f"{demo} is in the way", f"rename {recording} to NAME.demo{SUFFIX}")

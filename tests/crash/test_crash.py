@@ -136,6 +136,11 @@ def test_a_recording_that_goes_on_is_not_recovered(tmp_path: Path) -> None:
     assert (tmp_path / "out").read_text().startswith(again.out)
 
 
+def test_a_folder_that_is_no_recording_is_not_replayed(tmp_path: Path) -> None:
+    result = run(*GDBRR, "replay", tmp_path).expect(1)
+    assert result.err == f"gdbrr replay: {tmp_path} is not a demo. Name a file that gdbrr record made\n"
+
+
 @pytest.mark.parametrize(
     ("name", "why"), [("x", "is not called NAME.demo.recording"), ("y.demo.recording", "cannot be opened")]
 )
