@@ -171,6 +171,10 @@ def on_stop(call: Callable[[], None]) -> None:
     gdb.events.stop.connect(lambda event: call())
 
 
+def on_exit(call: Callable[[], None]) -> None:
+    gdb.events.gdb_exiting.connect(lambda event: call())
+
+
 def before_prompts(call: Callable[[], None]) -> None:
     """Call whenever GDB is about to read a command, in the middle of nothing.
 

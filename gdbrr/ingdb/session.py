@@ -43,8 +43,9 @@ class Session:
         compat.before_prompts(self._tidy)
         if asking.speaks("mi"):
             compat.behind_exits(self._tidy)
-        # A command of GDB's own may have failed in the server just as well; it ends with a stop.
+        # A command of GDB's own may have failed in the server just as well; it ends with a stop, or with a script.
         compat.on_stop(self.say_complaints)
+        compat.on_exit(self.say_complaints)
         program.follow_libraries(lambda: self._link)
         self._asking = asking.Asking(self)
         moving.before_steps(self._name_thread, self._hush)
@@ -258,8 +259,7 @@ class Session:
         compat.write_error("".join(now))
 
     def _end_server(self) -> None:
-        self._link = None
-        self._connection = None
+        self._link = self._connection = None
         if self._server is not None:
             self._server.close()
             self._server = None

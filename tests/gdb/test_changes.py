@@ -210,3 +210,10 @@ def test_the_recorded_process_is_changed_only_when_its_recording_has_ended() -> 
     assert "the recording has ended, this process goes on without it" in out
     assert re.search(r"^total 1[12]\d$", out, re.MULTILINE), "it went on with what was written"
     assert re.search(r"^tick (\d+)(:\S+)? of \1 \(100%\)", out[out.rindex("exited normally") :], re.MULTILINE), out
+
+
+def test_a_script_that_a_refused_write_ends_says_why(tmp_path: Path) -> None:
+    script = tmp_path / "write.gdb"
+    script.write_text("break holding\nrr-start\nset var total = 100\necho not reached\n")
+    out = whole(programs.build("past_calls"), f"source {script}")
+    assert "would make the recording false. Try: rr-live -e" in out and "not reached" not in out, out
