@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -106,19 +107,40 @@ def test_a_refused_call_fails_where_one_stands(demo: Path) -> None:
     assert re.search(r"^tick .*changed by hand", out, re.MULTILINE), out
 
 
-def test_a_gdbserver_that_dies_in_a_called_function(demo: Path) -> None:
+KILLER = """
+import pathlib, signal, os, sys, time
+
+def children(name):
+    for tasks in pathlib.Path("/proc", sys.argv[1], "task").glob("*/children"):
+        for pid in tasks.read_text().split():
+            try:
+                yield pid, pathlib.Path("/proc", pid, name).read_text()
+            except OSError:
+                pass
+
+while os.path.exists("/proc/" + sys.argv[1]) and not any(text.startswith("230 ") for pid, text in children("syscall")):
+    time.sleep(0.01)
+for pid, text in children("comm"):
+    if text == "gdbserver\\n":
+        os.kill(int(pid), signal.SIGKILL)
+"""
+"""Waits for a copy that sleeps in clock_nanosleep."""
+
+
+def test_a_gdbserver_that_dies_in_a_called_function(demo: Path, tmp_path: Path) -> None:
     """One stands where it was called, which is not where the last landing was."""
+    script = tmp_path / "killer.py"
+    script.write_text(KILLER)
     killer = "; ".join(
         (
-            "import re",
+            "import re, subprocess",
             "said = gdb.execute('info gdbrr', to_string=True)",
             "server = re.search(r'server: +([0-9]+)', said)[1]",
-            "kill = f'(sleep 1; pkill -9 -x -P {server} gdbserver) >/dev/null 2>&1 </dev/null &'",
-            "gdb.execute('shell ' + kill)",
+            f"killer = subprocess.Popen(['{sys.executable}', '{script}', server], stdout=subprocess.DEVNULL)",
         )
     )
     way = ("rr-goto start", "break main", "continue", "print $here = $rip", f"python {killer}")
-    out = past(demo, *way, "print (unsigned)sleep(30)", "print $rip == $here", "rr-when")
+    out = past(demo, *way, "print (unsigned)sleep(30)", "print $rip == $here", "rr-when", "python killer.wait(60)")
     assert "gdbserver ended unexpectedly" in out and UNDONE in out, out
     assert re.findall(r"^\$2 = (.*)$", out, re.MULTILINE) == ["1"], out
     assert re.search(r"^tick (?!0 )", out.rpartition("$2")[2], re.MULTILINE), out
