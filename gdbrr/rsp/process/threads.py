@@ -164,15 +164,13 @@ class Attached:
     def _is_unseen(self, stop: Stop) -> bool:
         """A breakpoint in what the engine has called for an operation: the thread is shown at that, and GDB, which has
         no breakpoint there, would let it run into this one again."""
-        if (
-            self.live is None
-            or stop.ended
-            or not stop.has("swbreak", "hwbreak")
-            or self._in_engine(self._real_pc(stop))
-        ):
+        if self.live is None or stop.ended or not stop.has("swbreak", "hwbreak"):
             return False
+        pc = self._real_pc(stop)
+        if pc not in self.points or self._in_engine(pc):
+            return False  # at a place that the server itself waits for it has come there
         view = self.view(stop.tid)
-        return view is not None and view.in_engine and view.regs["rip"] != self._real_pc(stop)
+        return view is not None and view.in_engine and view.regs["rip"] != pc
 
     def _is_engines_timer(self, stop: Stop) -> bool:
         """A thread in a loop is looked at by the engine, recording and replaying; a SIGTRAP for that is no stop."""
