@@ -42,10 +42,12 @@ LAUNCH_CFLAGS := -std=gnu11 -O2 -g1 -Ipreload $(WARNINGS)
 
 ENGINE := preload/libgdbrr.so
 LAUNCH := preload/gdbrr-launch
+VECTORS := preload/gdbrr-vectors.so
 NATIVE := gdbrr/_native.abi3.so
 ifneq ($(BUILD),build)
 ENGINE := $(BUILD)/libgdbrr.so
 LAUNCH := $(BUILD)/gdbrr-launch
+VECTORS := $(BUILD)/gdbrr-vectors.so
 endif
 
 # ---------------------------------------------------------------- targets
@@ -56,7 +58,7 @@ help: ## list the targets
 
 build: .venv/.setup-run engine $(NATIVE) ## build the engine, the launcher and the native module
 
-engine: $(ENGINE) $(LAUNCH)
+engine: $(ENGINE) $(LAUNCH) $(VECTORS)
 
 NAME ?= overdraft
 demo: build $(BUILD)/demos/$(NAME) ## set up what is missing, record a buggy program and go back to the bug (NAME=a folder of demos)
@@ -103,7 +105,7 @@ docs: build ## write the generated pages of docs/ again
 	@$(VENV) -m bench.report.docs </dev/null
 
 clean: ## remove what was built, keep .venv
-	rm -rf $(BUILD) $(ENGINE) $(LAUNCH) gdbrr/_native*.so gdbrr/_engine
+	rm -rf $(BUILD) $(ENGINE) $(LAUNCH) $(VECTORS) gdbrr/_native*.so gdbrr/_engine
 
 distclean: clean ## remove .venv as well
 	rm -rf .venv
@@ -147,6 +149,12 @@ $(BUILD)/launch/%.o: preload/%.c Makefile
 $(LAUNCH): $(LAUNCH_O)
 	$(call note,link,$@)
 	$(Q)$(CC) -o $@.new $(LAUNCH_O)
+	@mv $@.new $@
+
+$(VECTORS): preload/vectors.c Makefile
+	@mkdir -p $(@D)
+	$(call note,cc,$<)
+	$(Q)$(CC) $(LAUNCH_CFLAGS) -fPIC -shared -o $@.new $<
 	@mv $@.new $@
 
 $(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/patch/atomics.* preload/patch/decode.* preload/tables/*.def) gdbrr/demo/native_build.py

@@ -28,7 +28,7 @@ class BuildWithEngine(build_py):
         engine = package / "_engine"
         shutil.rmtree(engine, ignore_errors=True)
         (engine / "tables").mkdir(parents=True)
-        for file in (work / "libgdbrr.so", work / "gdbrr-launch", ROOT / "gdbinit.py"):
+        for file in (work / "libgdbrr.so", work / "gdbrr-launch", work / "gdbrr-vectors.so", ROOT / "gdbinit.py"):
             shutil.copy2(file, engine)
         for table in (ROOT / "preload" / "tables").glob("*.def"):
             shutil.copy2(table, engine / "tables")

@@ -1,7 +1,7 @@
 """Where the built engine is, in a checkout or in an installed package, and where GDB; what the loader is told.
 
 Runs in: commands outside GDB and the server. May call: errors, launch; the file system.
-Owns: the value of LD_PRELOAD; which LD_* variables of a demo are obeyed.
+Owns: the values of LD_PRELOAD; which LD_* variables of a demo are obeyed.
 """
 
 from __future__ import annotations
@@ -21,6 +21,11 @@ _PADDING = 256
 class Engine(NamedTuple):
     library: Path
     launcher: Path
+
+    @property
+    def vectors(self) -> Path:
+        """What gdbserver loads (preload/vectors.c)."""
+        return self.launcher.with_name("gdbrr-vectors.so")
 
     def preload(self, users: str = "") -> str:
         """The value of LD_PRELOAD, with what the user had there behind the engine.
@@ -43,9 +48,15 @@ def find() -> Engine:
     """The engine of this checkout, else the one that the package brought along."""
     for place in (PACKAGE.parent / "preload", PACKAGE / "_engine"):
         engine = Engine(place / "libgdbrr.so", place / "gdbrr-launch")
-        if engine.library.is_file() and engine.launcher.is_file():
+        if all(file.is_file() for file in (engine.library, engine.launcher, engine.vectors)):
             return engine
     raise GdbrrError("the engine is not built", "in a checkout run `make build`; else install gdbrr again")
+
+
+def for_gdbserver(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a gdbserver, which loads preload/vectors.c."""
+    vectors, users = find().vectors, env.get(_PRELOAD)
+    return {**env, _PRELOAD: f"{vectors}:{users}" if users else str(vectors)}
 
 
 def gdbinit() -> Path:

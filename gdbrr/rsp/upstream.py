@@ -1,6 +1,6 @@
 """One gdbserver, spoken to over its standard input and output; never a port.
 
-Runs in: the server. May call: gdbserver, gdbrr.rsp.packet, gdbrr.rsp.stop.
+Runs in: the server. May call: gdbserver, gdbrr.launch.engine, gdbrr.rsp.packet, gdbrr.rsp.stop.
 Owns: the gdbserver process, what it was told about signals and symbols, and the ids it uses, which are the kernel's.
 """
 
@@ -20,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from gdbrr.errors import GdbrrError
+from gdbrr.launch import engine
 from gdbrr.rsp import stop as stops
 from gdbrr.rsp.packet import Event, Framer, Kind, expand, frame, to_hex, unescape
 from gdbrr.rsp.regs import Layout
@@ -35,7 +36,6 @@ _LOST = b"E.No unwaited-for children left."
 """Of a process whose main thread ends it while others are there: gdbserver 12 may miss how it ended."""
 _OUTPUT = re.compile(rb"O[0-9a-f]")
 _SENDING = re.compile(rb";([CS])[0-9a-f]{2}")
-
 
 NO_CONDITIONS: Mapping[int, bytes] = {}
 
@@ -65,6 +65,7 @@ class Upstream:
             stderr=self._errors,
             bufsize=0,
             start_new_session=True,  # a Ctrl-C on the terminal is GDB's to handle
+            env=engine.for_gdbserver(os.environ),
         )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._in = self._process.stdin
@@ -247,12 +248,11 @@ class Upstream:
         while True:
             while self._events:
                 event = self._events.pop(0)
-                if event.kind is not Kind.PACKET:
-                    continue
-                if event.payload[:1] in (b"W", b"X") or event.payload == _LOST:
-                    self.running, self._gone = False, event.payload == _LOST
+                payload = event.payload if event.kind is Kind.PACKET else b""
+                if payload[:1] in (b"W", b"X") or payload == _LOST:
+                    self.running, self._gone = False, payload == _LOST
                     return
-                if event.payload[:1] in (b"T", b"S"):
+                if payload[:1] in (b"T", b"S"):
                     self.running = False
                     self.request(b"vKill;%x" % self.pid)
                     return

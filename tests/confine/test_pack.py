@@ -169,7 +169,7 @@ def test_another_user_in_another_directory(tmp_path: Path) -> None:
 def elsewhere(place: Path) -> Path:
     """A copy of gdbrr as it is built, in a folder with a much longer name."""
     there = place / ("d" * 200) / ("e" * 200)
-    engine = ("abi.h", "tables", "libgdbrr.so", "gdbrr-launch")
+    engine = ("abi.h", "tables", "libgdbrr.so", "gdbrr-launch", "gdbrr-vectors.so")
     for name in ("gdbrr", "gdbinit.py", *(f"preload/{file}" for file in engine)):
         source, copy = ROOT / name, there / name
         copy.parent.mkdir(parents=True, exist_ok=True)

@@ -13,6 +13,7 @@ import shutil
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 
 from gdbrr.launch import probes
 from harness import pids, users
@@ -65,6 +66,10 @@ def two_cores() -> bool:
     return len(os.sched_getaffinity(0)) >= 2
 
 
+def avx512() -> bool:
+    return " avx512f " in Path("/proc/cpuinfo").read_text()
+
+
 def ordinary_user() -> bool:
     return users.interpreter() is not None
 
@@ -90,6 +95,7 @@ NEEDS = {
     "chosen_pids": Need("right to choose the ids of processes", pids.chosen, by_setup=False),
     "jemalloc": Need("libjemalloc", lambda: jemalloc() is not None, by_setup=True),
     "two_cores": Need("second core", two_cores, by_setup=False),
+    "avx512": Need("AVX-512", avx512, by_setup=False),
 }
 
 

@@ -73,6 +73,7 @@ C_RANKS = {
     "random.h": 8,
     "tracer.c": 8,
     "tracer.h": 0,
+    "vectors.c": 8,
 }
 
 

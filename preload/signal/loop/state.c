@@ -258,14 +258,11 @@ static uint64_t narrow_of(const struct gr_context *at)
 	return gr_hash(hash, area + 576, (end < AVX_END ? end : AVX_END) - 576);
 }
 
-// ... and what came later. 0 where it does not count: in a process that a debugger looks at, a recorded one, too, gdbserver 13
-// clears the registers from ZMM16 on whenever it writes any.
+// ... and what came later.
 static uint64_t wide_of(const struct gr_context *at)
 {
 	uint64_t end = gr_frame_vectors() - 4;
-	if (end <= AVX_END || gr_slot->flags & GR_SLOT_DEBUGGED)
-		return 0;
-	return gr_hash(GR_HASH_SEED, (const uint8_t *)at->fpstate + AVX_END, end - AVX_END);
+	return end > AVX_END ? gr_hash(GR_HASH_SEED, (const uint8_t *)at->fpstate + AVX_END, end - AVX_END) : 0;
 }
 
 static uint64_t flags_of(uint64_t eflags)
@@ -307,8 +304,7 @@ bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const stru
 	if (state->pilot && (!gr_state_pilot(at, state->pilot, &value) || value != state->pilot_value))
 		return false;
 	++*looks;
-	uint64_t wide = wide_of(at);
-	if (narrow_of(at) != state->vectors || (wide && state->wide && wide != state->wide))
+	if (narrow_of(at) != state->vectors || (state->wide && wide_of(at) != state->wide))
 		return false;
 	return memory_of(self, at, state) == state->memory;
 }
