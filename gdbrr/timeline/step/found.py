@@ -41,8 +41,7 @@ class Found(NamedTuple):
         if not self.piece.is_part:
             if not self.others:
                 return self.hit.old, self.hit.new
-            first = min(part.piece.addr for part in self.parts)
-            hits = [part.hit for part in self.parts if part.piece.addr == first]
+            hits = [part.hit for part in self.parts if part.piece.addr == self.first.addr]
             return hits[0].old, hits[-1].new
         # What none of them hit is the same in front of all and behind.
         old, new = bytearray(self.hit.place), bytearray(self.parts[-1].hit.place)
@@ -57,11 +56,15 @@ class Found(NamedTuple):
         place[at : at + length] = value.to_bytes(8, "little")[:length]
 
     @property
+    def first(self) -> Piece:
+        """Of what was hit, that with the lowest address."""
+        return min((part.piece for part in self.parts), key=lambda piece: piece.addr)
+
+    @property
     def addr(self) -> int:
-        """Where it was hit first."""
         if not self.piece.is_shown:
             return self.hit.new if self.piece.by_pages else 0
-        return min(part.piece.addr for part in self.parts) if self.others else self.piece.addr
+        return self.first.addr
 
 
 def one_by_operation(hits: Sequence[PointHit], by_pages: Collection[int] = ()) -> list[PointHit]:

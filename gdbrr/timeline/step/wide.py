@@ -171,7 +171,7 @@ class Wide:
                 won += self._won(stretch, search, groups[at : at + search.at_once], at / len(groups))
             if len(groups) == 1:
                 return won[0] if won else None
-            pieces = [found.piece for found in won]
+            pieces = [found.first for found in won]
         return None
 
     def _won(

@@ -136,6 +136,23 @@ def test_one_instruction_is_one_hit(places: Places, kind: PointKind) -> None:
 
 
 @pytest.mark.limit(120)
+def test_of_a_large_place_the_first_word_that_changed_is_told(places: Places) -> None:
+    """However many one store changes, and in whatever order their debug registers tell of it."""
+    point = Point(PointKind.CHANGE, places.window, SIZE)
+    changes = [(moment, old ^ new) for moment, old, new in places.oracle.changes(0) if old != new]
+    expected = {}
+    for (moment, differs), (behind, _) in zip(changes, changes[1:], strict=False):
+        words = [at for at in range(0, SIZE, 8) if differs >> 8 * at & (1 << 64) - 1]
+        if len(words) > 4 and moment.tick < min(places.copies):
+            expected[moment] = places.window + words[0]
+            hit = places.timeline.last_hit([point], behind)
+            assert hit and (hit.moment, hit.addr) == (moment, expected[moment])
+    assert expected
+    hits = places.timeline.all_hits([point])
+    assert expected == {hit.moment: hit.addr for hit in hits if hit.moment in expected}
+
+
+@pytest.mark.limit(120)
 def test_a_condition_is_judged_in_each_round(places: Places) -> None:
     """Of a repeated instruction some rounds meet it: the hit's old value is that in front of all of them."""
     first, second = places.window + 80, places.window + 79
