@@ -13,6 +13,7 @@ from typing import Any
 
 from gdbrr.ingdb import asking, compat
 from gdbrr.ingdb.compat import gdb
+from gdbrr.ingdb.watched.conditions import Conditions
 from gdbrr.ingdb.watched.locals import WATCHPOINTS, Locals
 from gdbrr.ingdb.watched.meanings import Meanings
 from gdbrr.ingdb.watched.threads import Threads
@@ -24,6 +25,7 @@ _STEPS = [way + step for way in ("", "reverse-") for step in ("stepi", "nexti", 
 _locals = Locals()
 _meanings = Meanings()
 _threads = Threads(_locals)
+_conditions = Conditions()
 _stopped: list[Any] = []
 """The thread of GDB's last stop."""
 
@@ -190,8 +192,10 @@ def before_steps(back: Callable[[], None], inside: Callable[[], None]) -> None:
                 back()
             if text.endswith("step") and _words.move and _at_inlined():
                 inside()
+            if _threads.return_here():
+                _conditions.before(text)
 
-    Hook.__doc__ = "Tell the server which thread is selected: GDB (13.1) does not, in front of a step back."
+    Hook.__doc__ = "Prepare a step of GDB's: a step back is the selected thread's, and no condition ends it too late."
     Hook()
     for step in _STEPS:
         name = f"hook-{step}"

@@ -6,11 +6,12 @@ A pass that GDB has to look at costs a round, backwards a search: 20,000 of them
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness import programs
+from harness import ROOT, programs
 from harness.run import gdbrr
 from harness.said import NO_MORE
 
@@ -105,3 +106,63 @@ def test_back_to_an_inlined_function(tmp_path: Path) -> None:
     )
     assert numbers(out) == [124750, 123753, 123256, 122760], out
     assert out.count("Note: the condition cannot be tested here") == 1, out
+
+
+STEPS_OVER = "steps_over.c"
+STEPS = [
+    # (where the breakpoint is whose condition never holds, where one begins, the step, where it leads)
+    ("22", "21", "next", "22"),
+    ("22", "21", "nexti 3", "22"),
+    ("22", "21", "next 2", "23"),
+    ("22", "21", "until", "22"),
+    ("22", "21", "until 22", "22"),
+    ("add", "21", "step", "8"),
+    ("22", "8 if number == 20", "finish", "22"),
+    ("*add", "22", "reverse-next", "21"),
+    ("*add", "22", "reverse-nexti", "21"),
+    ("21", "22", "reverse-next", "21"),
+    ("*add", "9 if number == 20", "reverse-finish", "21"),
+    ("8", "22", "reverse-step 2", "8"),
+]
+
+
+@pytest.fixture(scope="module")
+def steps_over(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("steps") / "x.demo"
+    gdbrr("record", "-o", path, "--", programs.build("steps_over"), "20000").expect(0)
+    return path
+
+
+def line_of(out: str) -> str:
+    return re.findall(r"^Line (\d+) of", out, re.MULTILINE)[-1]
+
+
+@pytest.mark.parametrize(("there", "begin", "step", "wanted"), STEPS)
+def test_a_step_ends_where_a_condition_does_not_hold(
+    there: str, begin: str, step: str, wanted: str, steps_over: Path
+) -> None:
+    """GDB (13.1) tells the server of that condition, and of no breakpoint of its own at the same place."""
+    begun = f"rr-replay --start {steps_over}", f"tbreak {STEPS_OVER}:{begin}", "continue"
+    out = whole(programs.build("steps_over"), *begun, f"break {there} if total == 77777", step, "info line *$pc")
+    assert line_of(out) == wanted, out
+    assert "77777 (host" not in out, out
+
+
+def test_a_step_ends_there_while_recording_and_behind_front_ends(steps_over: Path) -> None:
+    program = programs.build("steps_over")
+    begun = "tbreak 21", "break 22 if total == 77777"
+    out = whole(program, *begun, "rr-start", "next", "info line *$pc")
+    assert line_of(out) == "22", out
+    script = f'-interpreter-exec console "rr-replay --start {steps_over}"\n-exec-continue\n-exec-next\n-gdb-exit\n'
+    words = ["gdb", "-nx", "-q", "-i", "mi", "-iex", "set debuginfod enabled off"]
+    words += [word for command in (f"source {ROOT / 'gdbinit.py'}", *begun) for word in ("-ex", command)]
+    mi = subprocess.run([*words, program], input=script, capture_output=True, text=True, timeout=100, check=True)
+    out = mi.stdout
+    assert re.search(r'reason="end-stepping-range".*line="22"', out), out
+
+
+@pytest.mark.parametrize(("begin", "step", "wanted"), [("25", "next", "26"), ("26", "reverse-next", "25")])
+def test_what_a_step_passes_is_looked_at_in_the_process(begin: str, step: str, wanted: str, steps_over: Path) -> None:
+    begun = f"rr-replay --start {steps_over}", f"tbreak {STEPS_OVER}:{begin}", "continue"
+    out = whole(programs.build("steps_over"), *begun, "break add if total == 77777", step, "info line *$pc")
+    assert line_of(out) == wanted, out
