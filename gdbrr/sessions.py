@@ -177,6 +177,10 @@ class RecordedProcess:
     def call_pc(self) -> int:
         return int(self._page.c.call_pc)
 
+    @property
+    def actions(self) -> int:
+        return int(self._page.c.actions)
+
     def catch(self, numbers: frozenset[int] | None) -> None:
         caught = self._page.c.caught
         for at in range(len(caught)):

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 14
+#define GR_ABI_VERSION 15
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -305,6 +305,7 @@ struct gr_ctl {
 	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap
 	uint64_t call_pc;    // address behind the int3 of gr_debug_call
+	uint64_t actions;    // recording: address of what the program asked for each signal, a struct gr_sigact by number
 	uint8_t caught[GR_SYS_MAX / 8]; // recording: a bit for each system call that a debugger wants to be stopped at
 	uint64_t digest_len; // bytes of digest[]; 0: it did not fit
 	uint8_t digest[GR_DIGEST_ROOM];

@@ -203,6 +203,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_gate_on_command = on_command;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
 		gr_ctl->call_pc = (uint64_t)gr_debug_called;
+		gr_ctl->actions = (uint64_t)gr_sigact_all();
 		gr_ctl->threads = 1;
 		gr_ctl->time_base = gr_time_now();
 		for (int fd = 0; fd < 3; fd++)

@@ -134,8 +134,9 @@ class Debuggee(Attached):
         everybody = b"vCont;" + resume_verb("c", None, signals)
         landing, whole = self._operation_end(step)
         if whole:
-            returned = self.live is not None and self._pc(step) == landing  # it was caught, and is shown there already
-            stop = self._run_to(step, landing, everybody, held, fence)
+            handler = self.handler(step, signals)
+            returned = not handler and self.live is not None and self._pc(step) == landing  # caught, and shown there
+            stop = self._run_to(step, landing, everybody, held, fence, handler)
             if not returned or not self._landed(step, stop):
                 return self._out_of_engine(step, stop, held, fence) if landing and self.leaf else stop
         regs, alone = self.registers(step), b"c" not in plain.split(b";")
@@ -221,9 +222,9 @@ class Debuggee(Attached):
             )
 
     def _run_to(
-        self, step: int | None, landing: int | None, words: bytes, held: set[Held], fence: Fence | None
+        self, step: int | None, landing: int | None, words: bytes, held: set[Held], fence: Fence | None, also: int = 0
     ) -> Stop:
-        """Everybody goes on, until thread STEP is at LANDING or something else stops the process.
+        """Everybody goes on, until thread STEP is at LANDING, or ALSO there, or something else stops the process.
 
         What brings a thread to the engine's door is passed on here. Of a thread whose last resume was a step gdbserver
         13.1 reports SIGSYS in spite of QPassSignals.
@@ -232,7 +233,7 @@ class Debuggee(Attached):
         while True:
             # Earlier on, the end's place may be in a library that is not loaded yet.
             near = fence is not None and (self.leaf is None or self.leaf.tick >= fence.tick)
-            own = {pc for pc in (landing, fence.pc if fence and near else None) if pc}
+            own = {pc for pc in (landing, also, fence.pc if fence and near else None) if pc}
             wanted = held | {(SOFTWARE, pc, 1) for pc in own}
             self._release(wanted, {pc: code for pc, code in self._conditions.items() if pc not in own})
             stop = self.resume(words)
@@ -253,7 +254,7 @@ class Debuggee(Attached):
                 return dataclasses.replace(stop, reasons=_END)
             if pc in users:
                 return stop
-            if pc == landing and stop.tid == step:
+            if pc in (landing, also) and stop.tid == step:
                 return dataclasses.replace(stop, reasons=())
             # A pass that nobody asked for: over it, that thread alone, and on.
             passed = self._over(stop)
@@ -323,8 +324,7 @@ class Debuggee(Attached):
         view = self.view(tid)
         if view is not None and view.in_engine and not view.trapped:
             return view.ret_pc or None, bool(view.ret_pc or self.views()[tid].in_engine)
-        pc = self._pc(tid)
-        if self.upstream.memory(pc, 2) != SYSCALL:
+        if self.upstream.memory(self._pc(tid), 2) != SYSCALL:
             return None, False
         return behind_call(self.registers(tid), self.upstream.memory), True
 

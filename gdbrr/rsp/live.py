@@ -30,6 +30,11 @@ class Live(Protocol):
         """A SIGTRAP with this pc means: a thread is at a system call that is caught. 0 where unknown."""
         ...
 
+    @property
+    def actions(self) -> int:
+        """Where the engine keeps what the program asked for each signal; 0 where unknown."""
+        ...
+
     def catch(self, numbers: frozenset[int] | None) -> None:
         """Stop at these system calls from now on: at none of them (None), or all (an empty set)."""
         ...

@@ -92,6 +92,11 @@ void gr_sigact_give_back(bool alone)
 			GR_RAW(SYS_rt_sigaction, sig, &table[sig], 0, 8);
 }
 
+const struct gr_sigact *gr_sigact_all(void)
+{
+	return table;
+}
+
 struct gr_sigact gr_sigact_get(int sig)
 {
 	gr_sigact_lock();

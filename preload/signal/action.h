@@ -22,6 +22,9 @@ void gr_sigact_init(void);
 void gr_sigact_give_back(bool alone);
 struct gr_sigact gr_sigact_get(int sig);
 
+// All of them, by number, for a debugger that looks while the program stands.
+const struct gr_sigact *gr_sigact_all(void);
+
 // Without the lock, for handlers: is there one, or is the signal ignored?
 bool gr_sigact_is_default(int sig);
 

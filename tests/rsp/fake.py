@@ -339,7 +339,7 @@ class FakeLive:
 
     output_fd = keyboard_fd = -1
     unread = 0
-    call_pc = 0
+    call_pc = actions = 0
     stopped = False
     approximate = False
 

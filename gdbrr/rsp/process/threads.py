@@ -31,6 +31,7 @@ from gdbrr.timeline.model import Leaf, ThreadView
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
 _OUTPOST = 0x100000
+_ACTION = 32  # bytes of a struct gr_sigact; the handler is the first of it
 """Where its stubs are, the program being far from it, is a multiple of this: preload/patch/stub.c."""
 _DESCRIPTOR = 0x400
 """Bytes of the C library's own of a thread, behind its FS base, among which its id is: at 720 in glibc 2.31 to 2.41."""
@@ -90,6 +91,15 @@ class Attached:
         with open(f"/proc/{self.pid}/status", encoding="ascii", errors="replace") as status:
             caught = next(int(line.split()[1], 16) for line in status if line.startswith("SigCgt:"))
         return any(caught >> number - 1 & 1 for number in to_kernel(frozenset([signal])))
+
+    def handler(self, tid: int, signals: Sequence[tuple[int, int]]) -> int:
+        """Where a thread of the live process comes to first with one of GDB's SIGNALS. 0: they bring it nowhere."""
+        actions = self.live.actions if self.live is not None else 0
+        for number in to_kernel(frozenset(number for each, number in signals if each == tid)) if actions else ():
+            start = int.from_bytes(self.upstream.memory(actions + number * _ACTION, 8), "little")
+            if start not in (signal.SIG_DFL, signal.SIG_IGN):
+                return start
+        return 0
 
     # ------------------------------------------------------------ threads
 

@@ -77,6 +77,18 @@ def test_what_came_with_it_and_where_it_goes(demo: Path) -> None:
     assert values == [10, 42, 0, 10, 42, 12, 11, 23, 15, 38, 42, 42, 0, 42, 0], out
 
 
+@pytest.mark.parametrize("step", ["stepi", "nexti"])
+def test_a_step_leads_to_its_handler_while_recording(step: str) -> None:
+    """As under `run`: in the function that sends it to itself, in another thread, and with one that is reset by it."""
+    steps = (step, "backtrace 1", "print handled")
+    there = (*steps, "continue", *steps, "continue", *steps)
+    out = whole(programs.build(SENT), "rr-start", *there, "reverse-continue", *steps, "rr-live", "continue")
+    assert re.findall(r"^#0  (\w+) \(number=", out, re.MULTILINE) == ["with_info", "plain", "plain", "plain"], out
+    assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["0", "11", "23", "23"], out
+    assert re.findall(r"received signal (\w+)", out) == ["SIGUSR1", "SIGUSR2", "SIGTERM", "SIGTERM"], out
+    assert "handled 38, value 42" in out, out
+
+
 def test_caught_by_name_and_without(demo: Path) -> None:
     """The stop of a command that moves time is none of a signal."""
     out = played(
