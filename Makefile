@@ -70,8 +70,8 @@ test: .venv/.setup-test build ## set up what is missing and run every test
 lint: .venv/.setup-test build ## warnings as errors, ruff, mypy --strict, layers, headers, shellcheck, fresh docs
 	@$(VENV) -m pytest -q tests/lint </dev/null
 
-wander: build ## a thousand random steps of a debugger, forwards and back, on four demos
-	GDBRR_WANDER=1000 $(VENV) -m pytest -q tests/gdb/test_scenarios.py -k random
+wander: build ## a thousand random steps of a debugger, forwards and back, on four demos, and beside GDB's own recording
+	GDBRR_WANDER=1000 $(VENV) -m pytest -q tests/gdb/test_scenarios.py tests/gdb/moves/test_meaning.py -k random
 
 identity: .venv/.setup-test build ## compare the state of 20 replays of each program with its recording (minutes)
 	@GDBRR_IDENTITY_REPLAYS=20 $(VENV) -m pytest -q -n $(JOBS) tests/identity </dev/null
