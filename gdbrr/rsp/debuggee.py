@@ -107,6 +107,7 @@ class Debuggee(Attached):
         if self.at_end:
             return Stop(SIGNAL_TRAP, self.turn(), _END)
         self._until, self._conditions = until, conditions
+        self.passing = {} if step is None else self.passing
         plain = b"vCont;" + resume_verb("c" if step is None else "s", step, signals)
         return self._told(self._behind_store(self._go_on(step, signals, held, fence, plain), held, fence))
 
@@ -158,7 +159,8 @@ class Debuggee(Attached):
         if stop.tid != step or stop.signal != SIGNAL_TRAP or not self._in_engine(self._real_pc(stop)):
             return stop
         if self.leaf is not None:
-            return self._run_to(step, self._way_back(step, before, first_bytes), b"vCont;c", held, fence)
+            stop = self._run_to(step, self._way_back(step, before, first_bytes), b"vCont;c", held, fence)
+            return self.left(step, stop, regs)
         called = self.called(step)
         if called is None or elsewhere or self._real_pc(stop) in self.points:
             return stop
@@ -182,7 +184,6 @@ class Debuggee(Attached):
     def _out_of_engine(self, tid: int, stop: Stop, held: set[Held], fence: Fence | None) -> Stop:
         """From STOP on until thread TID is in the program's code again: an operation that the engine itself calls, as
         the allocator does for memory, leads back into the engine.
-
         Only at its first instruction is the place to go back to on the stack: elsewhere a breakpoint there would be
         written into whatever the engine keeps, so frame by frame is stepped through, and calls are run through.
         """
@@ -225,7 +226,6 @@ class Debuggee(Attached):
         self, step: int | None, landing: int | None, words: bytes, held: set[Held], fence: Fence | None, also: int = 0
     ) -> Stop:
         """Everybody goes on, until thread STEP is at LANDING, or ALSO there, or something else stops the process.
-
         What brings a thread to the engine's door is passed on here. Of a thread whose last resume was a step gdbserver
         13.1 reports SIGSYS in spite of QPassSignals.
         """

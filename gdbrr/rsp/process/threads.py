@@ -130,16 +130,22 @@ class Attached:
     def view(self, tid: int) -> ThreadView | None:
         """A thread as GDB shall see it. Of a live process it may have been stopped on its way into the engine or out
         of it, or in the allocator: that is in the middle of a call as well, unless it came to a breakpoint there."""
-        if self.live is None:
-            return self.views().get(tid)
-        self.views()
+        views = self.views()
         if tid not in self._inside:
-            view = self._looked_at(tid)
+            view = self._looked_at(tid) if self.live is not None else views.get(tid)
             called, regs = self.passing.get(tid, (None, {}))
             if called and view and view.in_engine and _frame(view) == _frame(called):
                 view = dataclasses.replace(view, regs=regs)
             self._inside[tid] = view
         return self._inside[tid]
+
+    def left(self, tid: int, stop: Stop, regs: dict[str, int]) -> Stop:
+        """STOP, in the middle of a step of thread TID from REGS: where it still waits in an operation it is shown as
+        it was. GDB takes a step for done where the pc is another, although the thread has come nowhere."""
+        if not stop.ended and stop.tid != tid and (view := self.views().get(tid)) is not None and view.in_engine:
+            self.passing[tid] = view, regs
+            self._inside.pop(tid, None)
+        return stop
 
     def _looked_at(self, tid: int) -> ThreadView | None:
         regs, memory = self.upstream.registers(tid), self.upstream.memory
