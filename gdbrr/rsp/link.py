@@ -20,8 +20,11 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.packet import Framer, Kind, frame, to_hex
 from gdbrr.timeline.model import Interrupted
 
-_RESUMING = (b"vCont;", b"c", b"C", b"s", b"S", b"bc", b"bs", b"Z", b"Hc", b"QPassSignals:")
-"""What GDB sends when it resumes, and in front of that; none of it comes first behind a stop that it tells of."""
+_MOVING = (b"vCont;", b"c", b"C", b"s", b"S", b"bc", b"bs")
+_RESUMING = (*_MOVING, b"Z", b"Hc", b"QPassSignals:", b"QProgramSignals:", b"vCont?")
+"""What GDB sends when it resumes, and in front of that."""
+_TELLING = (b"qXfer:threads:read:", b"qfThreadInfo")
+"""GDB (12 to 16) asks for the threads where it tells of a stop, and not where it goes on by itself."""
 QUIET_SECONDS = 1.0
 EVERY_SECONDS = 0.5
 _CLEAR = "\r\033[K"
@@ -81,6 +84,8 @@ class Link:
         self._framer = Framer()
         self._packets: deque[bytes] = deque()
         self._interrupted = False
+        self._told = True
+        """GDB has told its user of the last stop."""
         self._last = b""
         """The reply that may be asked for again: none while the next one is made. GDB (13.1) asks by a `-` when it has
         waited for `remotetimeout`, even without acknowledgements, and takes the reply before for the one to come."""
@@ -110,14 +115,22 @@ class Link:
                     self._write(b"+")
                 self._last = b""
                 self._packets.append(event.payload)
-                # A Ctrl-C before a packet was meant for what is over by now, unless GDB just goes on.
-                self._interrupted &= event.payload.startswith(_RESUMING)
+                self._hear(event.payload)
             elif event.kind is Kind.INTERRUPT:
                 self._interrupted = True
             elif event.kind is Kind.NAK and self._last and self.acknowledge:
                 self._write(self._last)
             elif event.kind is Kind.BAD and self.acknowledge:
                 self._write(b"-")
+
+    def _hear(self, payload: bytes) -> None:
+        """INVARIANT(ctrl-c-until-told): between two stops of which GDB tells nobody, as at a condition that it tests
+        itself, a Ctrl-C is for what goes on. Behind one that it tells of it was meant for what is over, unless GDB is
+        about to resume."""
+        telling = payload.startswith(_TELLING)
+        self._told |= telling
+        self._interrupted &= not telling and (not self._told or payload.startswith(_RESUMING))
+        self._told &= not payload.startswith(_MOVING)
 
     def take_interrupt(self) -> bool:
         """Whether GDB sent Ctrl-C since this was last asked."""
