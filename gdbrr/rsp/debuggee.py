@@ -240,7 +240,7 @@ class Debuggee(Attached):
             if stop.ended:
                 return stop
             if self._reached_end(stop):
-                if self._tail_run or self._at_event():
+                if self.at_end or self._at_event():
                     return stop
                 words = b"vCont;c"
                 continue

@@ -21,6 +21,8 @@ class tsc is recorded."""
 _COUNTER = re.compile(rb"[\x26\x2e\x36\x3e\x64-\x67\xf2\xf3\x40-\x4f]*\x0f(?:\x31|\x01\xf9)")
 _LONGEST_INSTRUCTION = 15
 
+EXITS = (60, 231)
+"""The calls by which a thread, or all of them, end."""
 _SIGRETURN, _RIP_OF_FRAME = 15, 168
 """The call that leaves a handler, and where in its frame it says where to."""
 

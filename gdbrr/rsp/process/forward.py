@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Sequence
 
-from gdbrr.rsp.debuggee import Debuggee, Wait
+from gdbrr.rsp.debuggee import Debuggee, Event, Wait
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process import turns
 from gdbrr.rsp.process.events import Events
@@ -17,7 +17,7 @@ from gdbrr.rsp.process.history import memory
 from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.process.turns import Lock
 from gdbrr.rsp.reverse import SOFTWARE, WATCH, Fence, Held, watch_reason
-from gdbrr.rsp.stop import SIGNAL_NONE, SIGNAL_TRAP, WATCHES, Stop
+from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, WATCHES, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Sent, Timeline, Turn
 from gdbrr.timeline.segment import is_repeated
@@ -163,7 +163,7 @@ class Forward(Events):
         turn = turns.another(debuggee, self._timeline(), alone) if alone else None
         if turn is not None and turns.is_now(debuggee, turn, alone):
             return self._waits(debuggee, turn)
-        event, conditions = self._next_event(debuggee, leaf, step), self.points.conditions
+        event = self._next_event(debuggee, leaf, step)
         self._moment = self.sent = None
         self._crash = 0
         if (
@@ -171,15 +171,15 @@ class Forward(Events):
             and (event is None or until.tick <= event.tick)
             and (turn is None or until.tick < turn.tick)
         ):
-            return self._arrive(debuggee, debuggee.run_leaf(step, signals, held, fence, until, conditions))
+            return self._arrive(debuggee, self._run_leaf(debuggee, step, signals, held, fence, until))
         if turn is not None and (event is None or turn.tick <= event.tick):
-            stop, event = debuggee.run_leaf(step, signals, held, fence, turn, conditions), None
+            stop, event = self._run_leaf(debuggee, step, signals, held, fence, turn), None
             if stop.signal == SIGNAL_NONE:
                 return self._waits(debuggee, turn)
         elif event is not None and debuggee.standing and event.tick == leaf.tick:
             stop = debuggee.at_event(event)
         else:
-            stop = debuggee.run_leaf(step, signals, held, fence, event, conditions)
+            stop = self._run_leaf(debuggee, step, signals, held, fence, event)
         if event is not None and leaf.tick > event.tick:
             return self.land_at(event)  # Ctrl-C had stopped its thread on the way into it, where it cannot be held
         if isinstance(event, Sent) and debuggee.standing and event.tick == leaf.tick:
@@ -198,6 +198,30 @@ class Forward(Events):
         if over and step is not None and stop.reasons == _END:
             stop = Stop(SIGNAL_TRAP, step)
         return self._arrive(debuggee, stop)
+
+    def _run_leaf(
+        self,
+        debuggee: Debuggee,
+        step: int | None,
+        signals: Sequence[tuple[int, int]],
+        held: set[Held],
+        fence: Fence | None,
+        until: Event | Turn | None,
+    ) -> Stop:
+        """INVARIANT(no-moment-in-the-engine): whom Ctrl-C meets there, on its way to an operation or back, goes on to
+        that or out of it, so that what one sees and steps from is the program."""
+        leaf, conditions = debuggee.leaf, self.points.conditions
+        assert leaf is not None
+        stop = debuggee.run_leaf(step, signals, held, fence, until, conditions)
+        if stop.ended or stop.signal != SIGNAL_INT or not (back := debuggee.out_of_engine(stop.tid)):
+            return stop
+        told = until is not None and until.tick <= leaf.tick
+        own = (SOFTWARE, back, 1)
+        landed = debuggee.run_leaf(None, [], held | {own}, fence, until if told else Turn(leaf.tick, 0), conditions)
+        there = landed.signal == SIGNAL_NONE and not told
+        if there or (own not in held and landed.has("swbreak") and debuggee.registers(landed.tid).get("rip") == back):
+            return Stop(SIGNAL_INT, landed.tid)
+        return landed
 
     def _nowhere(self) -> Stop:
         """The end, met by a step over a breakpoint. GDB 13.1 may not be told that, see PointTable.stepping_over; and of

@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gdbrr.errors import GdbrrError
-from gdbrr.rsp.ids import ID_SIZE, SYSCALL, NoThread, ids_of, mapped, place_of_id
+from gdbrr.rsp.ids import EXITS, ID_SIZE, SYSCALL, NoThread, ids_of, mapped, place_of_id
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, Layout
 from gdbrr.rsp.request import ThreadId
@@ -78,8 +78,14 @@ class Attached:
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing is left to run."""
-        return self.standing and self._tail_run and self.leaf is not None and self.leaf.ended
+        """Whether nothing is left to run: behind the tail, or where the program ends itself."""
+        return self.standing and self.leaf is not None and self.leaf.ended and (self._tail_run or self._exits())
+
+    def _exits(self) -> bool:
+        view = self.views().get(self.turn())
+        if view is None or not view.in_engine or view.trapped or view.regs["rax"] not in EXITS:
+            return False
+        return self.upstream.memory(view.regs["rip"], 2) == SYSCALL
 
     @property
     def lost(self) -> bool:
@@ -177,6 +183,18 @@ class Attached:
             return None
         return view if self.upstream.memory(view.regs["rip"], 2) != SYSCALL else None
 
+    def out_of_engine(self, tid: int) -> int:
+        """Where thread TID of a leaf goes on that is in the engine's code, but has not come to an operation there or
+        comes from one, or whose system call has only been trapped; 0: it is elsewhere."""
+        view = self.views().get(tid)
+        if self.leaf is None or view is None or view.in_engine:
+            return 0
+        regs = self.upstream.registers(tid)
+        if not self._in_engine(pc := regs.get("rip", 0)):
+            return pc if self.upstream.memory(pc - 2, 2) == SYSCALL and self._has_trapped(tid) else 0
+        shown = self._unwinder.outside(view, regs)
+        return shown.ret_pc if shown.in_engine else 0
+
     def _is_unseen(self, stop: Stop) -> bool:
         """A breakpoint in what the engine has called for an operation: the thread is shown at that, and GDB, which has
         no breakpoint there, would let it run into this one again."""
@@ -244,7 +262,8 @@ class Attached:
     def turn(self) -> int:
         """The thread whose moment it is where the leaf stands."""
         assert self.leaf is not None
-        index = self.leaf.last_thread if self._tail_run else self.leaf.thread  # that is the landing's
+        ended = self._tail_run or self.leaf.ended
+        index = self.leaf.last_thread if ended else self.leaf.thread  # that is the landing's
         for tid, view in self.views().items():
             if view.index == index:
                 return tid
