@@ -65,7 +65,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     if watch.deep:
         moment = str(session.now()["moment"])
         new = _behind(session, watch, moment)
-        session.move(True, moment=moment)
+        _go_to(session, moment, True)
     if quiet:
         session.arrive()
     here = compat.place()
@@ -162,7 +162,8 @@ def _behind(session: Session, watch: Watch, moment: str) -> str:
 
 
 def _at_the_end(session: Session, watch: Watch) -> str:
-    session.move(True, where="end")
+    if not session.move(True, where="end"):
+        raise KeyboardInterrupt
     watch.resolve()
     return watch.show()
 

@@ -95,6 +95,24 @@ def test_ctrl_c_ends_a_quiet_move(typed: Terminal) -> None:
     assert FIRST in after(typed, "rr-history steps[0]", FIRST.decode())
 
 
+def test_ctrl_c_ends_the_way_out_of_a_recording(program: Path) -> None:
+    """It is the first of several moves, and none follows it."""
+    words = ["gdb", "-nx", "-q"]
+    for command in (
+        *("set pagination off", "set confirm off", "set width 0", "set debuginfod enabled off"),
+        *("set style enabled off", f"source {ROOT / 'gdbinit.py'}", "break meet if number == 2"),
+    ):
+        words += ["-ex", command]
+    with Terminal(*words, program, size=(40, 120), limit=LIMIT) as terminal:
+        after(terminal, "rr-start --set follow=off 2", "meet (number=")
+        for command in ("rr-back -w place", "rr-history place"):
+            seen = after(terminal, command, f"{command.split()[0]}: interrupted", interrupt=True)
+            assert b"place: " not in seen and b"(was " not in seen, seen
+            assert b"recording: " in after(terminal, "rr-when", "so far")
+        terminal.type("kill\nquit\n")
+        assert terminal.wait() == 0
+
+
 def test_beside_a_front_end_who_types_is_told(program: Path, demo: Path) -> None:
     front, theirs = os.openpty()
     with gdb(program, demo, f"new-ui mi3 {os.ttyname(theirs)}") as terminal:
