@@ -11,6 +11,13 @@ EXIT_USAGE = 2
 EXIT_DESYNC = 125
 
 
+def harmless(text: str) -> str:
+    """TEXT without what a terminal obeys: names and paths in it may be those of a demo. Lines stay lines."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+
+
 class GdbrrError(Exception):
     """Something a user can act on: one line that says what is wrong, and one that says the way out."""
 
@@ -21,4 +28,5 @@ class GdbrrError(Exception):
         self.exit_code = exit_code
 
     def __str__(self) -> str:
-        return f"{self.message}. {self.hint[:1].upper()}{self.hint[1:]}" if self.hint else self.message
+        said = f"{self.message}. {self.hint[:1].upper()}{self.hint[1:]}" if self.hint else self.message
+        return harmless(said)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.errors import GdbrrError
+from gdbrr.errors import GdbrrError, harmless
 from gdbrr.ingdb.registry import Command, run
 
 if TYPE_CHECKING:
@@ -115,13 +115,13 @@ def failure(name: str, error: object) -> Exception:
 
 
 def write(text: str) -> None:
-    gdb.write(text + "\n")
+    gdb.write(harmless(text) + "\n")
 
 
 def write_error(text: str) -> None:
     """Whole lines for GDB's standard error."""
     if text:
-        gdb.write(text, gdb.STDERR)
+        gdb.write(harmless(text), gdb.STDERR)
 
 
 # ---------------------------------------------------------------- the connection

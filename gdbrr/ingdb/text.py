@@ -99,7 +99,7 @@ def marks(rows: Mapping[str, str]) -> str:
 
 def facts(rows: Sequence[Sequence[str]]) -> str:
     width = max((len(row[0]) for row in rows), default=0)
-    return "\n".join(f"{what + ':':<{width + 1}}  {value}" for what, value in rows)
+    return "\n".join(f"{what + ':':<{width + 1}}  {_one_line(value)}" for what, value in rows)
 
 
 def change(expr: str, old: str, new: str, thread: int, name: str, code: str) -> str:
@@ -108,6 +108,9 @@ def change(expr: str, old: str, new: str, thread: int, name: str, code: str) -> 
 
 
 def _named(thread: int, name: str) -> str:
-    """A thread chooses its name: nothing of that reaches a terminal unescaped."""
-    shown = name if name.isprintable() else ascii(name)[1:-1]
-    return f'thread {thread} "{shown}"' if name else f"thread {thread}"
+    return f'thread {thread} "{_one_line(name)}"' if name else f"thread {thread}"
+
+
+def _one_line(name: str) -> str:
+    """A thread chooses its name, and a demo its program's: nothing of that reaches a terminal unescaped."""
+    return name if name.isprintable() else ascii(name)[1:-1]

@@ -29,6 +29,7 @@ from gdbrr.rsp.upstream import MOST, Told, Upstream
 from gdbrr.timeline.model import Leaf, ThreadView
 
 _ENGINE = re.compile(r"/libgdbrr\.so$")
+_NAME = re.compile(rb'(\bname=")([^"]*)"')
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
 _OUTPOST = 0x100000
 _ACTION = 32  # bytes of a struct gr_sigact; the handler is the first of it
@@ -355,7 +356,14 @@ def threads_xml(process: Attached, wire: Callable[[int], bytes]) -> bytes:
         tid = ThreadId.parse(match[2]).tid
         return match[1] + wire(process.virtual(tid)) + match[3] if tid in known else b""
 
+    text = _NAME.sub(lambda match: match[1] + _text(match[2]) + b'"', text)
     return re.sub(rb'(<thread [^>]*?\bid=")(p?[0-9a-f.]+)("[^>]*?(?:/>|>.*?</thread>))', renamed, text, flags=re.S)
+
+
+def _text(name: bytes) -> bytes:
+    """NAME in a list that GDB can parse: a program chooses it, and gdbserver (13.1) leaves in it what is no XML."""
+    shown = name.decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown).encode()
 
 
 def _lives(stat: Path) -> bool:
