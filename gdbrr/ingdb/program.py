@@ -21,6 +21,7 @@ from gdbrr.ingdb.watched.locals import WATCHPOINTS
 if TYPE_CHECKING:
     from gdbrr.ingdb.link import Link
 
+_QUOTED = re.compile(r'[^"]*"(.*)"\.\n', re.DOTALL)
 _GONE = re.compile(r"Watchpoint \d+ deleted because ")
 
 
@@ -43,6 +44,22 @@ def load(path: str) -> None:
         raise GdbrrError(f"the program's path {path!r} has a line break in it", hint="load it by hand: file PROGRAM")
     quoted = path.replace("\\", "\\\\").replace('"', '\\"')
     gdb.execute(f'file "{quoted}"', to_string=True)
+
+
+def arguments() -> str:
+    """Those of `set args`, and of `gdb --args`, `run` and `start` as well."""
+    return _shown("args")
+
+
+def folder() -> str:
+    """Where GDB would start the program."""
+    return _shown("cwd") or os.getcwd()
+
+
+def _shown(name: str) -> str:
+    """The setting NAME of the selected inferior. Before GDB 14 Python has what the last `set` gave to any inferior."""
+    found = _QUOTED.fullmatch(_said(f"show {name}"))
+    return found.group(1) if found else ""
 
 
 def environment() -> dict[str, str]:

@@ -109,10 +109,10 @@ class Session:
         file = program.file()
         if not file:
             raise GdbrrError("no program is loaded", hint="try: file PROGRAM")
-        folder = compat.setting("cwd") or os.getcwd()
+        folder = program.folder()
         env = program.environment()
         shell = compat.setting("startup-with-shell") == "True"
-        words = (shell_words if shell else plain_words)(args or compat.setting("args"), env, folder)
+        words = (shell_words if shell else plain_words)(args or program.arguments(), env, folder)
         if args:
             compat.change_setting("args", args)
         keyboard = ["--keyboard", os.ttyname(0)] if asking.at_terminal() else []

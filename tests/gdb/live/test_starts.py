@@ -31,6 +31,15 @@ def test_a_program_has_the_name_by_which_it_was_loaded(tmp_path: Path, name: str
     assert said in gdbrr("replay", tmp_path / "x.demo").expect(0).out
 
 
+def test_arguments_come_from_wherever_gdb_has_them() -> None:
+    """From `gdb --args`, `run` and another inferior as well as from `set args`; so does the folder."""
+    echo = Path("/bin/echo")
+    another = ("add-inferior -exec /bin/pwd", "inferior 2", "set args another's", "set cwd /nowhere", "inferior 1")
+    commands = words(echo, *another, "rr-start", "run of run", "rr-start", "set args of set", "set cwd /", "rr-start")
+    out = run("sh", "-c", 'exec "$@" 2>&1', "sh", *commands, "--args", echo, "of", "a  shell", limit=100).out
+    assert [line for line in out.splitlines() if line.startswith("of ")] == ["of a  shell", "of run", "of set"], out
+
+
 @pytest.mark.parametrize("between", [(), ("kill",)])
 def test_a_second_session_begins_without_words(between: tuple[str, ...]) -> None:
     """GDB takes the first stop of a connection for one like the last before it, which was a command's."""
