@@ -101,6 +101,11 @@ static inline void gr_heap_leave(bool shared)
 struct gr_heap *gr_heap_take(int number);
 void gr_heap_give(struct gr_heap *heap);
 
+// Makes the addresses below `end` memory; false where a limit is in the way. Around it `gr_heap_on_open` is called, if it is set: first
+// with `done` false.
+bool gr_heap_open(const struct gr_heap *heap, const uint8_t *end);
+extern void (*gr_heap_on_open)(bool done);
+
 // Calls `each` for what was ever used of the regions in [from, to): page descriptors, the heap itself, pages.
 void gr_heap_ranges(uint64_t from, uint64_t to, void (*each)(void *arg, uint64_t from, uint64_t to), void *arg);
 

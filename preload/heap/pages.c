@@ -131,7 +131,7 @@ static void *take_at_top(struct gr_heap *heap, size_t pages, bool *ret_zero)
 			*ret_zero = false;
 			return use(heap, exchange.p, exchange.count, pages);
 		}
-		if ((size_t)(region_end - heap->top) < step * GR_PAGE)
+		if ((size_t)(region_end - heap->top) < step * GR_PAGE || !gr_heap_open(heap, heap->top + step * GR_PAGE))
 			return NULL;
 		heap->end = heap->top + step * GR_PAGE;
 	}

@@ -15,6 +15,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../ctl/slot.h"
+#include "../heap/heap.h"
 #include "../replay/gate.h"
 
 #define EFLAGS_TF 0x100
@@ -169,6 +170,19 @@ static void taken(enum gr_op op, uint16_t nr)
 	stale = true;
 }
 
+// In the middle of a segment: a heap goes on to addresses that were none of its memory.
+static void heap_opens(bool done)
+{
+	static bool before;
+	if (!done) {
+		before = closed;
+		open_all();
+		stale = true;
+	} else if (before) {
+		close_all();
+	}
+}
+
 static uint32_t part_of(uint64_t at)
 {
 	uint32_t i = 0;
@@ -200,6 +214,7 @@ void gr_pages_begin(void)
 	if (!count)
 		return;
 	gr_copy_protected = fault;
+	gr_heap_on_open = heap_opens;
 	if (reads) {
 		gr_copy_lift = lift;
 		gr_copy_put_back = put_back;
@@ -213,6 +228,7 @@ void gr_pages_disarm(void)
 {
 	open_all();
 	gr_copy_protected = NULL;
+	gr_heap_on_open = NULL;
 	gr_copy_lift = NULL;
 	gr_copy_put_back = NULL;
 	gr_gate_on_taken = NULL;

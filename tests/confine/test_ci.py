@@ -149,7 +149,6 @@ def test_a_program_that_cannot_be_recorded_runs_without(tmp_path: Path) -> None:
         ("as", 2048, "a log of 4294967296 bytes"),
         ("as", 6144, "a heap"),
         ("data", 64, "threads"),
-        ("data", 2048, "a heap"),
     ],
 )
 def test_under_a_limit_of_addresses_it_runs_without(limited: str, mib: int, what: str, tmp_path: Path) -> None:

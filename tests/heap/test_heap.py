@@ -7,6 +7,7 @@ Owns: the heap's rows of docs/determinism.md.
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC
 from gdbrr.launch import engine
 from gdbrr.timeline.state import places
-from harness import ROOT, needs, programs
+from harness import ROOT, needs, programs, users
 from harness.run import gdbrr, run
 from replay.alter import alter
 from replay.test_spine import record, recorded, replay
@@ -65,6 +66,15 @@ def test_what_was_only_looked_through_takes_no_memory(tmp_path: Path) -> None:
     recorded = int(gdbrr("record", "-o", demo, "--", program, "1", "1").expect(0).err.split()[1])
     assert recorded - native < 1100
     assert gdbrr("replay", "--quiet", demo).status == 0
+
+
+@pytest.mark.parametrize("limit", [(), ("prlimit", f"--data={1 << 30}")])
+def test_addresses_are_no_memory(limit: tuple[str, ...], tmp_path: Path) -> None:
+    """INVARIANT(addresses-are-no-memory): neither to a program that goes through its mappings, nor where it locks them,
+    nor for a limit. Each of nine heaps has 32 GiB of addresses."""
+    words = (*limit, sys.executable, "-m", "gdbrr", "record", "-o", tmp_path / "x.demo", "--")
+    assert run(*words, programs.build("heap_grows"), env=users.environment()).expect(0).out == "less than a gigabyte\n"
+    assert replay(tmp_path / "x.demo").expect(0).out == "less than a gigabyte\n"
 
 
 def test_allocations_are_not_logged(tmp_path: Path) -> None:

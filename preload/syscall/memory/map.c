@@ -263,6 +263,16 @@ static void record_madvise(struct gr_call *call)
 	log_stores(call, &ev, first, &stores);
 }
 
+// What is there now and what is used from now on: the addresses that the engine has set aside would all become memory.
+static void record_mlockall(struct gr_call *call)
+{
+	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
+	struct gr_call real = *call;
+	real.arg[0] |= MCL_ONFAULT;
+	call->result = ev.result = gr_call_kernel(&real);
+	gr_log(call->self, &ev);
+}
+
 // Advice about forks would be followed by checkpoints; all else makes no difference.
 static void replay_madvise(struct gr_call *call)
 {
@@ -291,6 +301,9 @@ static void record(struct gr_call *call)
 		return;
 	case SYS_madvise:
 		record_madvise(call);
+		return;
+	case SYS_mlockall:
+		record_mlockall(call);
 		return;
 	case SYS_munmap:
 		gr_outside_leaves(call->arg[0], (call->arg[1] + 4095) & ~4095ULL);
