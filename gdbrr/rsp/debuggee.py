@@ -362,7 +362,7 @@ class Debuggee(Attached):
     def _at_event(self) -> bool:
         """Whether it stands in front of the operation that it was to stop at."""
         leaf, until = self.leaf, self._until
-        return leaf is not None and until is not None and self.standing and not leaf.ended and leaf.tick == until.tick
+        return leaf is not None and until is not None and leaf.tick == until.tick and self.standing and not self.at_end
 
     def at_event(self, event: Event | Turn | None = None) -> Stop:
         """The stop at what it was to stop at, or at EVENT; of a turn, that somebody waits for it."""

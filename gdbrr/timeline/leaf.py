@@ -81,9 +81,12 @@ class DemoLeaf:
 
     @property
     def ended(self) -> bool:
+        return bool(self.cut or self._worker.slot.state == lib.GR_S_ENDED)
+
+    @property
+    def cut(self) -> bool:
         slot = self._worker.slot
-        cut = self._last is not None and slot.state == lib.GR_S_STANDING and slot.tick >= self._last
-        return bool(cut or slot.state == lib.GR_S_ENDED)
+        return self._last is not None and slot.state == lib.GR_S_STANDING and slot.tick >= self._last
 
     def check(self) -> None:
         self._worker.check()

@@ -188,7 +188,15 @@ class Leaf(Protocol):
         ...
 
     @property
-    def ended(self) -> bool: ...
+    def ended(self) -> bool:
+        """It stands behind the last tick; an unfinished segment may be still to come."""
+        ...
+
+    @property
+    def cut(self) -> bool:
+        """It stands where the replay last kept to the demo, and goes no further."""
+        ...
+
     def check(self) -> None:
         """Raises what the replay ended in, where it could not go on."""
         ...
@@ -294,6 +302,10 @@ class Timeline(Protocol):
     @property
     def checkpoints(self) -> Sequence[int]:
         """The ticks that have a checkpoint now."""
+        ...
+
+    def segment_of(self, thread: int, tick: int) -> int:
+        """The tick of the moments behind operation TICK of THREAD: the last one, where its segment is unfinished."""
         ...
 
     def waiting(self, thread: int, tick: int) -> Moment:

@@ -218,6 +218,10 @@ class DemoTimeline:
     def threads_in(self, epoch: Epoch) -> int:
         return self._order.threads_in(epoch.start, epoch.end)
 
+    def segment_of(self, thread: int, tick: int) -> int:
+        unfinished = thread == self._order.final_thread and tick == self._order.last_of(thread)
+        return self._order.ticks if unfinished else tick
+
     def waiting(self, thread: int, tick: int) -> Moment:
         if tick >= self._order.ticks and thread == self._order.final_thread:
             return Moment(self._order.ticks)
@@ -335,8 +339,7 @@ class DemoTimeline:
         like: int | None = None,
         views: Sequence[ThreadView] = (),
     ) -> Moment:
-        if thread == self._order.final_thread and tick == self._order.last_of(thread):
-            tick = self._order.ticks  # its unfinished segment
+        tick = self.segment_of(thread, tick)
         return self._segments.locate(tick, thread, Match(regs, meant(regs, views)), progress, like)
 
     def close(self) -> None:

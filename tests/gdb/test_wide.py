@@ -148,3 +148,17 @@ def test_a_step_over_a_read_tells_it(reads: Path) -> None:
         *["next"] * 5,
     )
     assert told(out) == ["swapped"] and "main () at" in out and re.search(r"^\d+\s+pause_here", out, re.MULTILINE), out
+
+
+GROWS = "heap_grows"
+
+
+@pytest.mark.parametrize("verb", ["watch", "awatch"])
+def test_the_unfinished_segment_is_searched_forwards_as_well(verb: str) -> None:
+    """Of a process that is being recorded, where it has stopped. A heap has gone on to the place just before."""
+    watch = f"python gdb.execute('{verb} *(struct place *) %#x' % int(gdb.parse_and_eval('place')))"
+    ways = [f"python for _ in range(8): gdb.execute('{way}')" for way in ("continue", "reverse-continue")]
+    commands = watch, "rr-goto start", ways[0], "echo BACK\\n", ways[1]
+    out = whole(programs.build(GROWS), *SHOWN, "break seen", "rr-start", *commands)
+    forwards, _, back = out.partition("BACK")
+    assert [each.count(" watchpoint 2: *(struct place *)") for each in (forwards, back)] == [7, 6], out

@@ -123,7 +123,7 @@ class Process:
 
 
 class FakeLeaf:
-    last_thread = ORDER[-1]
+    last_thread, cut = ORDER[-1], False
 
     def __init__(self, timeline: FakeTimeline, process: Process, moment: Moment) -> None:
         self._timeline, self._process, self._moment = timeline, process, moment
@@ -312,16 +312,15 @@ class FakeTimeline:
     def threads_in(self, epoch: Epoch) -> int:
         return len(set(ORDER[epoch.start : epoch.end]))
 
-    checkpoints = (0,)
+    checkpoints, started, doubtful = (0,), 1_000_000.0, False
     next_signal = last_signal = staticmethod(lambda *_: None)
+    segment_of = staticmethod(lambda thread, tick: tick)
 
     def waiting(self, thread: int, tick: int) -> Moment:
         return Moment(next((at for at in range(tick, len(ORDER)) if ORDER[at] == thread), len(ORDER)))
 
     def birth(self, thread: int) -> Moment:
         return Moment(ORDER.index(thread) if thread else 0)
-
-    started, doubtful = 1_000_000.0, False
 
     def seconds(self, tick: int) -> float:
         return tick * 0.5

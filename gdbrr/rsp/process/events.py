@@ -59,7 +59,8 @@ class Events(Landing):
         view = debuggee.views().get(debuggee.real(thread))
         if view is None or (view.in_engine and not view.trapped):
             return min(leaf.tick, timeline.end.tick)
-        return view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
+        tick = view.tick if view.tick is not None else max(leaf.tick - 1, timeline.start.tick)
+        return timeline.segment_of(view.index, tick)
 
     def _stands(self, thread: int, progress: Progress | None) -> Moment:
         """What is in front of THREAD: of one that waits for its turn, an operation that comes later than now."""

@@ -79,8 +79,9 @@ class Attached:
 
     @property
     def at_end(self) -> bool:
-        """Whether nothing is left to run: behind the tail, or where the program ends itself."""
-        return self.standing and self.leaf is not None and self.leaf.ended and (self._tail_run or self._exits())
+        """Whether nothing is left to run: behind the tail, or where there is none, or where the program ends itself."""
+        leaf = self.leaf
+        return self.standing and leaf is not None and leaf.ended and (self._tail_run or leaf.cut or self._exits())
 
     def _exits(self) -> bool:
         view = self.views().get(self.turn())
