@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import compat, text
-from gdbrr.ingdb.watched.watch import Watch
+from gdbrr.ingdb.watched.watch import Seen, Watch
 
 if TYPE_CHECKING:
     from gdbrr.ingdb.session import Session
@@ -27,12 +27,13 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     often = " that often" * (count > 1)
     # One place in memory and one change: the stop of the search is the one to show.
     quiet = count > 1 or not watch.plain or watch.deep or watch.frame is not None
-    new = watch.show()
+    new = watch.seen()
     if origin is None:
         # What changed behind the last recorded moment is no change that can be gone to.
         live, new = new, _at_the_end(session, watch)
         if live != new:
-            compat.write(f"Note: behind the last moment that is recorded, {expr} changed from {new} to {live}.")
+            values = f" from {new.text} to {live.text}" if new.text != live.text else ""
+            compat.write(f"Note: behind the last moment that is recorded, {expr} changed{values}.")
     if count > 1 and watch.plain:
         # All but one at once: what it is then is what the change that is looked for made of it.
         skipped = {**watch.target(), "count": count - 1}
@@ -40,11 +41,11 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     else:
         skipped = {}
     while True:
-        found = _step(session, skipped or watch.target(), lambda: watch.show() != new, quiet)  # noqa: B023
+        found = _step(session, skipped or watch.target(), lambda: watch.seen() != new, quiet)  # noqa: B023
         if found and watch.frame is not None and watch.frame.is_beginning(compat.pc()):
             found = None
         if found and skipped:
-            skipped, new = {}, watch.show()
+            skipped, new = {}, watch.seen()
             continue
         if not found:
             _return_to(session, origin, quiet)
@@ -52,9 +53,11 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
                 hint = f"try: rr-back -w {watch.anywhere()}"
                 raise GdbrrError(f"{expr} does not change{often} before here in this call", hint)
             raise GdbrrError(f"{expr} does not change{often} before here", hint="try: rr-goto start")
+        hit = session.status()["hit"] if watch.wide else None
+        part = watch.part(hit) if watch.wide and watch.has(hit) else None
         resolved = watch.resolve()
-        old = watch.show()
-        if old != new or watch.plain:
+        old = watch.seen()
+        if old != new or watch.plain or part:
             count -= 1
         if not count:
             break
@@ -62,16 +65,14 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
             _return_to(session, origin, quiet)
             raise GdbrrError(f"{expr} has no value before here", hint="try a part of it")
         new = old
-    if watch.deep:
+    if watch.deep and not part:
         moment = str(session.now()["moment"])
         new = _behind(session, watch, moment)
         _go_to(session, moment, True)
     if quiet:
         session.arrive()
     here = compat.place()
-    if watch.wide:
-        expr, old, new = watch.part(session.status()["hit"])
-    compat.write(text.change(expr, old, new, here.thread, here.name, here.code))
+    compat.write(text.change(*(part or (expr, old.text, new.text)), here.thread, here.name, here.code))
 
 
 def back_to_place(session: Session, location: str, count: int) -> None:
@@ -153,19 +154,19 @@ def _origin(session: Session) -> str | None:
     return None if status["live"] else str(status["moment"])
 
 
-def _behind(session: Session, watch: Watch, moment: str) -> str:
+def _behind(session: Session, watch: Watch, moment: str) -> Seen:
     """What the change at MOMENT made of it: later on, what it points to may hold something else."""
     if not session.move(True, moment=moment, behind=True):
         raise KeyboardInterrupt
     watch.resolve()
-    return watch.show()
+    return watch.seen()
 
 
-def _at_the_end(session: Session, watch: Watch) -> str:
+def _at_the_end(session: Session, watch: Watch) -> Seen:
     if not session.move(True, where="end"):
         raise KeyboardInterrupt
     watch.resolve()
-    return watch.show()
+    return watch.seen()
 
 
 def _return_to(session: Session, origin: str | None, quiet: bool) -> None:
@@ -207,7 +208,7 @@ def history(session: Session, expr: str) -> Iterator[Change]:
 
 
 def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
-    new = watch.show()
+    new = watch.seen()
     each = slow = False
     while True:
         asked = {**watch.target(), "before": before, "count": _AT_ONCE, "each": each}
@@ -224,18 +225,20 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
             if "moment" not in row or (watch.frame is not None and watch.frame.is_beginning(int(row["pc"]))):
                 return
             moment = str(row["moment"])
-            name = ""
-            if watch.wide:
-                name, old, new = watch.part(row["hit"])
-            elif watch.plain and not watch.deep:
-                old = watch.show_bytes(bytes.fromhex(row["old"]))
+            part = watch.part(row["hit"]) if watch.wide and not row["moved"] else None
+            if watch.plain and not (watch.wide or watch.deep):
+                told = watch.show_bytes(bytes.fromhex(row["old"]))
+                old = Seen(told, told)
+            elif watch.plain and watch.wide:
+                old = new
             else:
-                if watch.deep:
+                if watch.deep and not part:
                     new = _behind(session, watch, moment)
                 _go_to(session, moment, True)
                 if not watch.resolve():
                     return
-                old = watch.show()
-            if old != new:
-                yield Change(moment, int(row["thread"]), compat.code_of(int(row["pc"])), old, new, name)
+                old = watch.seen()
+            name, was, became = part or ("", old.text, new.text)
+            if was != became if part else old != new:
+                yield Change(moment, int(row["thread"]), compat.code_of(int(row["pc"])), was, became, name)
             before, new = moment, old

@@ -153,6 +153,19 @@ def test_a_step_over_a_read_tells_it(reads: Path) -> None:
 GROWS = "heap_grows"
 
 
+def test_each_change_of_what_a_pointer_leads_to() -> None:
+    """GDB shows neither the end of such a place nor, from 64 KiB on, anything of it."""
+    moves = "echo MOVES\\n", "rr-back 2 -w *place", "rr-back 5 -w place->data"
+    out = whole(programs.build(GROWS), "break seen", "rr-start", "rr-history *place", *moves)
+    listed, _, moved = out.partition("MOVES")
+    assert re.findall(r"^\(\*place\)\.data\[(\d+)\] = \d+ '(.)'", listed, re.MULTILINE) == [
+        ("0", "z"), ("49152", "e"), ("36864", "d"), ("24576", "c"), ("12288", "b"), ("0", "a"),
+    ], out  # fmt: skip
+    assert re.search(r"^the one at 0x[0-9a-f]+ \(was the one at 0x0\)", listed, re.MULTILINE), out
+    assert re.search(r"^\(\*place\)\.data\[49152\]: 0 '\\000' -> 101 'e' at", moved, re.MULTILINE), out
+    assert re.search(r"^place->data: the one at 0x0 -> the one at 0x[0-9a-f]+ at", moved, re.MULTILINE), out
+
+
 @pytest.mark.parametrize("verb", ["watch", "awatch"])
 def test_the_unfinished_segment_is_searched_forwards_as_well(verb: str) -> None:
     """Of a process that is being recorded, where it has stopped. A heap has gone on to the place just before."""

@@ -6,6 +6,8 @@ Owns: nothing.
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +20,8 @@ from gdbrr.ingdb.watched.locals import is_local
 from gdbrr.timeline.model import FEW
 
 _WORD = 8
+_NAME = re.compile(r"[\w$:.]+(?:\[\w+\]|->[\w.]+)*")
+"""What a member can follow as it is."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,14 @@ class Frame:
     def is_beginning(self, pc: int) -> bool:
         """Whether a store at PC is an argument's first: until then it has no value."""
         return self.pc <= pc < self.body
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A value: how it is told, and what is compared."""
+
+    text: str = dataclasses.field(compare=False)
+    contents: str | bytes
 
 
 class Watch:
@@ -115,13 +127,18 @@ class Watch:
     @property
     def wide(self) -> bool:
         """Too much to be shown: only what changed in it is."""
-        return self.plain and self.cells[0].size > FEW
+        return self.type is not None and self.cells[0].size > FEW
+
+    def has(self, hit: dict[str, int] | None) -> bool:
+        """Whether a change that was found is one in it as a whole, and not of what its place depends on."""
+        cell = self.cells[0]
+        return hit is not None and cell.addr < hit["addr"] + _WORD and hit["addr"] < cell.addr + cell.size
 
     def part(self, hit: dict[str, int]) -> tuple[str, str, str]:
         """The name, the old and the new value of what a stored word changed."""
         old, new = (hit[name].to_bytes(_WORD, "little") for name in ("was", "became"))
         first = next((at for at in range(_WORD) if old[at] != new[at]), 0)
-        at, name, kind = hit["addr"] + first, f"({self.text})" if " " in self.text else self.text, self.type
+        at, name, kind = hit["addr"] + first, self.text if _NAME.fullmatch(self.text) else f"({self.text})", self.type
         start = self.cells[0].addr
         while (inner := _inside(kind, at - start)) is not None:
             name, kind, start = name + inner[0], inner[1], start + inner[2]
@@ -161,6 +178,15 @@ class Watch:
             return str(with_frame(self.frame, lambda: _text(gdb.parse_and_eval(self.text))))
         except gdb.error as error:
             return f"<{error}>"
+
+    def seen(self) -> Seen:
+        """What it is now."""
+        if not self.wide or self.plain:
+            return Seen(text := self.show(), text)
+        cell, data = self.cells[0], b""
+        with contextlib.suppress(gdb.error):
+            data = bytes(gdb.selected_inferior().read_memory(cell.addr, cell.size))
+        return Seen(f"the one at {cell.addr:#x}", data)
 
     def show_bytes(self, data: bytes) -> str:
         """DATA as a value of it."""

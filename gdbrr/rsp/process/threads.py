@@ -32,8 +32,9 @@ _ENGINE = re.compile(r"/libgdbrr\.so$")
 _NAME = re.compile(rb'(\bname=")([^"]*)"')
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
 _OUTPOST = 0x100000
-_ACTION = 32  # bytes of a struct gr_sigact; the handler is the first of it
 """Where its stubs are, the program being far from it, is a multiple of this: preload/patch/stub.c."""
+_ACTION = 32
+"""Bytes of a struct gr_sigact; the handler is the first of it."""
 _DESCRIPTOR = 0x400
 """Bytes of the C library's own of a thread, behind its FS base, among which its id is: at 720 in glibc 2.31 to 2.41."""
 
