@@ -158,6 +158,7 @@ class RecordedProcess:
         self._keyboard = -1 if keyboard is None else os.open(keyboard, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
         self._page = map_ctl(recording.directory / "ctl")
         self.approximate = False
+        self._cut = ""
         self._following: Following | None = None
         if recording.follows:
             from gdbrr.timeline.live.follow import Following
@@ -235,10 +236,23 @@ class RecordedProcess:
         except GdbrrError:
             # In the middle of a repeated string instruction, say, there is no moment either.
             self.approximate = True
-            return self._timeline(None, progress)
+            return self._settled(self._timeline(None, progress), progress)
 
     def timeline_finished(self, progress: Progress | None = None) -> Timeline:
-        return self._timeline(None, progress)
+        return self._settled(self._timeline(None, progress), progress)
+
+    def _settled(self, timeline: DemoTimeline, progress: Progress | None) -> DemoTimeline:
+        """Where its replay is desynchronised, time ends there; what is in front can be gone to."""
+        try:
+            self._cut = _note(timeline, timeline.settle(progress))
+        except BaseException:
+            timeline.close()
+            raise
+        timeline.demo.at_close.callback(self._closed)
+        return timeline
+
+    def _closed(self) -> None:
+        self._cut = ""
 
     def _timeline(self, stop: Stop | None, progress: Progress | None, like: int | None = None) -> DemoTimeline:
         """Of everything so far. Where nothing could follow the recording, it is replayed from its beginning."""
@@ -261,7 +275,7 @@ class RecordedProcess:
 
     def note(self) -> str:
         refusal = self._recording.refusal
-        return str(refusal) if refusal is not None else ""
+        return "; ".join(filter(None, [str(refusal or ""), self._cut]))
 
     def close(self) -> None:
         if self._following is not None:

@@ -80,7 +80,7 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "moment": str(moment),
         "start": str(span.start),
         "end": str(span.end),
-        "ticks": span.end.tick,
+        "ticks": _ticks(navigator, span),
         "started": navigator.timeline.started,
         "seconds": navigator.timeline.seconds(moment.tick),
         "epoch": epoch_of(span.epochs, moment),
@@ -88,6 +88,13 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
         "approximate": navigator.approximate,
         "late": late,
     }
+
+
+def _ticks(navigator: Navigator, span: Any) -> int:
+    """Of what is recorded there may be more than a replay keeps to."""
+    live = navigator.session.live
+    still = live is not None and navigator.recording and not navigator.unrecorded
+    return live.ticks if live is not None and still else int(span.end.tick)
 
 
 def _settle(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, bool]:

@@ -122,3 +122,19 @@ def test_at_the_end_of_the_past_the_way_to_the_process_is_told() -> None:
     begin = ("tbreak puts_total", "rr-start", "rr-back")
     out = whole(programs.build("spine"), *begin, "continue", "stepi", "rr-live", "continue", "rr-back", "continue")
     assert out.count(told) == 2 and out.rindex(told) < out.index("exited normally"), out
+
+
+@pytest.mark.parametrize("stop", ["break behind", "tbreak nowhere"])
+def test_time_ends_where_the_replay_is_desynchronised(stop: str) -> None:
+    """INVARIANT(end-is-reachable): what is in front can be gone to, from a stop and from the program's end."""
+    moves = ("rr-back -w known", "rr-goto start", "break before", "continue", "rr-goto end", "rr-live", "rr-when")
+    out = whole(programs.build("engines_memory"), "set breakpoint pending on", stop, "rr-start", *moves)
+    assert re.search(r"^known: 9 -> 10 at engines_memory\.c:\d+ by thread 1", out, re.MULTILINE), out
+    note = r"desynchronised behind tick (\d+) of (\d+)"
+    start, end = (re.search(rf"^tick {tick} of (\d+) .*, {note}$", out, re.MULTILINE) for tick in ("0", r"\d+"))
+    assert start and end and start.groups() == end.groups() and start[1] == start[2] != start[3], out
+    assert "Breakpoint 2, before () at" in out, out
+    if stop == "break behind":
+        assert re.search(rf"^recording: {start[3]} ticks so far.*, {note}$", out, re.MULTILINE), out
+    else:
+        assert re.search(rf"^The program has ended; .*\nNote: {note}$", out, re.MULTILINE), out
