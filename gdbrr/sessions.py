@@ -106,13 +106,18 @@ def _facts(path: Path, manifest: Mapping[str, Any]) -> list[list[str]]:
 
 def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:
     """What differs from the recording, for every line that tells where one is."""
+    if cut:
+        others = _others(timeline)
+        return f"desynchronised behind tick {cut.tick} of {timeline.demo.ticks}" + (f" ({others})" if others else "")
+    return f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
+
+
+def _others(timeline: DemoTimeline) -> str:
+    """Which of the files that were mapped are others by now."""
     from gdbrr.launch import host
 
-    if cut:
-        others = [repr(path) for path, _, _ in host.other_objects(timeline.demo.manifest)]
-        why = f" ({', '.join(others)}: not as recorded)" if others else ""
-        return f"desynchronised behind tick {cut.tick} of {timeline.demo.ticks}{why}"
-    return f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
+    paths = [repr(path) for path, _, _ in host.other_objects(timeline.demo.manifest)]
+    return f"{', '.join(paths)}: not as recorded" if paths else ""
 
 
 def live_session(
@@ -158,7 +163,7 @@ class RecordedProcess:
         self._keyboard = -1 if keyboard is None else os.open(keyboard, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
         self._page = map_ctl(recording.directory / "ctl")
         self.approximate = False
-        self._cut = ""
+        self._differs = ""
         self._following: Following | None = None
         if recording.follows:
             from gdbrr.timeline.live.follow import Following
@@ -244,7 +249,9 @@ class RecordedProcess:
     def _settled(self, timeline: DemoTimeline, progress: Progress | None) -> DemoTimeline:
         """Where its replay is desynchronised, time ends there; what is in front can be gone to."""
         try:
-            self._cut = _note(timeline, timeline.settle(progress))
+            self._differs = _note(timeline, timeline.settle(progress))
+            if self.approximate:
+                self._differs = self._differs or _others(timeline)
         except BaseException:
             timeline.close()
             raise
@@ -252,7 +259,7 @@ class RecordedProcess:
         return timeline
 
     def _closed(self) -> None:
-        self._cut = ""
+        self._differs = ""
 
     def _timeline(self, stop: Stop | None, progress: Progress | None, like: int | None = None) -> DemoTimeline:
         """Of everything so far. Where nothing could follow the recording, it is replayed from its beginning."""
@@ -275,7 +282,7 @@ class RecordedProcess:
 
     def note(self) -> str:
         refusal = self._recording.refusal
-        return "; ".join(filter(None, [str(refusal or ""), self._cut]))
+        return "; ".join(filter(None, [str(refusal or ""), self._differs]))
 
     def close(self) -> None:
         if self._following is not None:

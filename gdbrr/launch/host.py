@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,6 +20,8 @@ _PT_NOTE = 4
 _NT_GNU_BUILD_ID = 3
 _NOTE_LIMIT = 1 << 16
 _PAGE = 4096
+_GONE = " (deleted)"
+"""What the kernel puts behind the name of a file that is mapped and has that name no more."""
 
 
 def host_id() -> str:
@@ -79,15 +81,23 @@ def build_id(path: str | Path) -> str:
     """The build-id of an ELF file in hexadecimal; empty where there is none or the file cannot be read."""
     try:
         with _regular(path) as file:
-            for kind, offset, size in _segments(file.read(4096)):
-                if kind == _PT_NOTE:
-                    file.seek(offset)
-                    found = _note(file.read(min(size, _NOTE_LIMIT)))
-                    if found:
-                        return found
+            return _build_id(lambda size, offset: os.pread(file.fileno(), size, offset))
     except (OSError, struct.error):
-        pass
-    return ""
+        return ""
+
+
+def _mapped_build_id(pid: int, base: int) -> str:
+    """The same of one that PID has mapped at BASE, whatever has become of the file."""
+    try:
+        with open(f"/proc/{pid}/mem", "rb", buffering=0) as memory:
+            return _build_id(lambda size, offset: os.pread(memory.fileno(), size, base + offset))
+    except (OSError, struct.error):
+        return ""
+
+
+def _build_id(read: Callable[[int, int], bytes]) -> str:
+    notes = [(size, offset) for kind, offset, size in _segments(read(4096, 0)) if kind == _PT_NOTE]
+    return next(filter(None, (_note(read(min(size, _NOTE_LIMIT), offset)) for size, offset in notes)), "")
 
 
 def other_objects(manifest: Mapping[str, Any]) -> list[tuple[str, str, str]]:
@@ -152,8 +162,14 @@ def _note(notes: bytes) -> str:
 
 
 def mapped_objects(pid: int) -> list[dict[str, str | int]]:
-    """Every file that PID has mapped executable, with its build-id and the address of its first byte."""
-    return [{**identity(path), "base": base} for path, base in mapped_files(pid).items()]
+    """Every file that PID has mapped executable, with its build-id and the address of its first byte. Where another one
+    has taken its name since, as one that was built anew, the build-id is that of what is mapped."""
+    rows: list[dict[str, str | int]] = []
+    for path, base in mapped_files(pid).items():
+        name = path.removesuffix(_GONE)
+        mapped = _mapped_build_id(pid, base) if name != path and os.path.isfile(name) else ""
+        rows.append({"path": name, "build_id": mapped, "base": base} if mapped else {**identity(path), "base": base})
+    return rows
 
 
 def mapped_files(pid: int) -> dict[str, int]:

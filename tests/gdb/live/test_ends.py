@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -138,3 +139,12 @@ def test_time_ends_where_the_replay_is_desynchronised(stop: str) -> None:
         assert re.search(rf"^recording: {start[3]} ticks so far.*, {note}$", out, re.MULTILINE), out
     else:
         assert re.search(rf"^The program has ended; .*\nNote: {note}$", out, re.MULTILINE), out
+
+
+def test_a_program_that_is_built_anew_in_the_middle_is_named(tmp_path: Path) -> None:
+    """What goes back is a replay of the new one then, if none has begun."""
+    program = tmp_path / "program"
+    shutil.copy(programs.build("engines_memory", ["-O0"]), program)
+    anew = f"shell rm {program}; cp {programs.build('rounds')} {program}"
+    out = whole(program, "break behind", "rr-start --set follow=off", anew, "rr-goto end", "rr-live", "rr-when")
+    assert len(re.findall(rf"^.*, .*'{program}': not as recorded\)?$", out, re.MULTILINE)) == 2, out
