@@ -18,19 +18,22 @@ pytestmark = pytest.mark.needs("gdb", "gdbserver", "perf_breakpoints")
 MOST = 20 << 20
 
 
-def test_a_core_dump_of_a_moment(tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", ["replayed", "recorded"])
+def test_a_core_dump_of_a_moment(tmp_path: Path, how: str) -> None:
     program, demo, core = programs.build("past_calls"), tmp_path / "x.demo", tmp_path / "core"
     gdbrr("record", "-o", demo, "--", program).expect(0)
+    start = (f"rr-replay {demo}", "break holding", "reverse-continue")
     out = whole(
         program,
-        *(f"rr-replay {demo}", "break holding", "reverse-continue", "info proc", f"gcore {core}", "print total"),
+        *(start if how == "replayed" else ("break holding", "rr-start")),
+        *("info proc", f"gcore {core}", "print total"),
         *("thread apply all -q backtrace 1", "info proc mappings", "stepi", "rr-when"),
     )
     assert f"exe = '{program}'" in out
     assert "libgdbrr.so" in out, "the engine's code is a library like others"
     starts = [int(start, 16) for start in re.findall(r"^ *0x([0-9a-f]+) +0x[0-9a-f]+ +0x", out, re.MULTILINE)]
     assert starts and not [start for start in starts if 0x20 <= start >> 40 < 0x2A], "its memory is nobody's business"
-    assert re.search(r"^tick \d+", out[out.rindex("Mapped") :], re.MULTILINE), out
+    assert re.search(r"^(tick|recording:) \d+", out[out.rindex("Mapped") :], re.MULTILINE), out
     assert 0 < core.stat().st_size < MOST
     total = re.search(r"^\$1 = (\d+)$", out, re.MULTILINE)
     assert total, out
