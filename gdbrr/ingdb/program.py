@@ -51,9 +51,15 @@ def arguments() -> str:
     return _shown("args")
 
 
-def folder() -> str:
-    """Where GDB would start the program."""
-    return _shown("cwd") or os.getcwd()
+def surroundings() -> tuple[dict[str, str], str]:
+    """The environment and the folder that GDB would give the program. What else `run` would give it is refused, or said
+    to be left out."""
+    if wrapper := _shown("exec-wrapper"):
+        hint = "try: unset exec-wrapper, and `set environment` for what it sets"
+        raise GdbrrError(f"the exec-wrapper {wrapper!r} would be recorded in place of the program", hint)
+    if terminal := _shown("inferior-tty"):
+        compat.write(f"Note: the program's terminal is this one, and not {terminal} (set inferior-tty).")
+    return environment(), _shown("cwd") or os.getcwd()
 
 
 def _shown(name: str) -> str:

@@ -109,8 +109,7 @@ class Session:
         file = program.file()
         if not file:
             raise GdbrrError("no program is loaded", hint="try: file PROGRAM")
-        folder = program.folder()
-        env = program.environment()
+        env, folder = program.surroundings()
         shell = compat.setting("startup-with-shell") == "True"
         words = (shell_words if shell else plain_words)(args or program.arguments(), env, folder)
         if args:

@@ -40,6 +40,18 @@ def test_arguments_come_from_wherever_gdb_has_them() -> None:
     assert [line for line in out.splitlines() if line.startswith("of ")] == ["of a  shell", "of run", "of set"], out
 
 
+def test_what_run_would_use_and_rr_start_does_not_is_said() -> None:
+    wrapper = (
+        "set exec-wrapper env A=b",
+        "python\ntry:\n gdb.execute('rr-start')\nexcept gdb.error as e:\n print(e)\nend",
+    )
+    out = whole(Path("/bin/true"), *wrapper, "unset exec-wrapper", "set inferior-tty /dev/null", "rr-start")
+    assert "rr-start: the exec-wrapper 'env A=b' would be recorded in place of the program. Try: unset exec-" in out, (
+        out
+    )
+    assert "Note: the program's terminal is this one, and not /dev/null" in out and "exited normally" in out, out
+
+
 @pytest.mark.parametrize("between", [(), ("kill",)])
 def test_a_second_session_begins_without_words(between: tuple[str, ...]) -> None:
     """GDB takes the first stop of a connection for one like the last before it, which was a command's."""
