@@ -38,6 +38,13 @@ def file() -> str:
     return shown if shown and os.path.realpath(shown) == os.path.realpath(symbols) else symbols
 
 
+def runs() -> bool:
+    """Whether it has gone on by itself: where a breakpoint's commands end with `continue`, what GDB was told at its
+    prompt comes back while it does."""
+    thread = gdb.selected_thread()
+    return thread is not None and bool(thread.is_running())
+
+
 def load(path: str) -> None:
     """INVARIANT(names-are-no-commands): a demo names it, and GDB would take a second line for one."""
     if "\n" in path:

@@ -126,7 +126,7 @@ class Session:
 
     def _stand_at_end(self) -> None:
         """Where the program has ended, but was not killed: at the end of its recording."""
-        if (status := self.status()).get("exited") and self.reopen():
+        if not program.runs() and (status := self.status()).get("exited") and self.reopen():
             why, note = (each.get("note") for each in (status, self.status()))
             what = f"The recording ended: {why}." if why else "The program has ended; this is the end of its recording."
             compat.write(f"{what} The way is back." + (f"\nNote: {note}" if note and note != why else ""))

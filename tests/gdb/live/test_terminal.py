@@ -50,6 +50,18 @@ def test_what_is_typed_comes_to_the_program_and_the_rest_to_gdb() -> None:
         assert screen.wait() == 0
 
 
+def test_a_breakpoints_commands_go_on_by_themselves() -> None:
+    """With `continue` as their last: GDB runs them behind the command that led there, and that one comes back."""
+    with gdb(programs.build("past_values"), "break fibonacci") as screen:
+        for line in ("commands", "silent", "print n", "continue", "end", "rr-start"):
+            screen.type(line + "\n")
+        screen.wait_for("The way is back.", "rr-start: ")
+        screen.type("quit\n")
+        assert screen.wait() == 0
+    said = screen.seen.decode()
+    assert "rr-start: " not in said and "$2 = " in said and "exited normally" in said, said
+
+
 def test_a_line_for_which_nobody_waits_is_gdbs_next_command(tmp_path: Path) -> None:
     """The program is stopped in its computation for as long as it takes to type; the line is there when it goes on."""
     with gdb(programs.build("typed_to"), "break compute", "rr-start") as screen:
