@@ -52,7 +52,7 @@ class Server:
                 connection = self._accept(listener)
                 if connection is None:
                     return
-                with connection:
+                with _hung_up(connection):
                     proxy = self._proxy(session, connection.fileno(), connection.fileno())
                     proxy.run()
             finally:
@@ -161,6 +161,20 @@ def _listening(path: Path) -> Iterator[socket.socket]:
         if created:
             with contextlib.suppress(OSError):
                 path.parent.rmdir()
+
+
+@contextlib.contextmanager
+def _hung_up(connection: socket.socket) -> Iterator[None]:
+    """INVARIANT(nothing-unread): where a socket is closed with something in it that nobody has read, GDB (16.3) says
+    "Error detected on fd", and then looks for what comes next without end, and without an eye for Ctrl-C."""
+    with connection:
+        try:
+            yield
+        finally:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+                while connection.recv(1 << 16):
+                    pass
 
 
 def _close(session: Session) -> None:

@@ -1,4 +1,4 @@
-"""The packets themselves, interruption, and how sessions end."""
+"""The packets themselves, interruption, and what goes wrong beside them."""
 
 from __future__ import annotations
 
@@ -238,74 +238,6 @@ def test_a_mistake_in_the_server_ends_one_command_and_not_the_session(serve: Sta
 def test_only_this_user_can_connect(demo: Served) -> None:
     assert stat.S_IMODE(demo.path.stat().st_mode) == 0o600
     assert stat.S_IMODE(demo.path.parent.stat().st_mode) == 0o700
-
-
-@pytest.mark.parametrize("last", [b"k", b"D;1b59", b"vKill;1b59"])
-def test_the_last_packets_end_the_server(demo: Served, last: bytes) -> None:
-    client = Client(demo)
-    client.ask(b"qSupported:multiprocess+")
-    if last == b"k":
-        client.send(last)
-    else:
-        assert client.ask(last) == b"OK"
-    assert demo.end() == 0
-    assert not demo.survivors()
-    assert not demo.path.parent.exists()
-    client.close()
-
-
-def test_after_a_kill_an_extended_session_can_run_again(client: Client) -> None:
-    assert client.ask(b"!") == b"OK"
-    assert client.ask(b"vKill;1b59") == b"OK"
-    assert client.ask(b"?") == b"W00"
-    assert client.ask(b"g").startswith(b"E.no process")
-    assert client.ask(b"vRun;").startswith(b"T05")
-    assert client.ask(b"qC") == b"QCp1b59.1b59"
-
-
-def test_a_disconnect_ends_the_server(demo: Served) -> None:
-    client = Client(demo)
-    client.ask(b"?")
-    client.close()
-    assert demo.end() == 0
-    assert not demo.survivors()
-
-
-@pytest.mark.parametrize("connected", [False, True])
-def test_sigterm_ends_the_server(demo: Served, connected: bool) -> None:
-    client = Client(demo) if connected else None
-    if client:
-        client.ask(b"?")
-    demo.process.send_signal(signal.SIGTERM)
-    assert demo.end() == 0
-    assert not demo.survivors()
-    assert not demo.path.parent.exists()
-    if client:
-        client.close()
-
-
-@pytest.mark.parametrize("connected", [False, True])
-def test_the_end_of_the_lifeline_ends_the_server(serve: Starter, connected: bool) -> None:
-    served = serve("demo", lifeline=True)
-    client = Client(served) if connected else None
-    if client:
-        client.ask(b"?")
-    assert served.process.stdin is not None
-    served.process.stdin.close()
-    assert served.end() == 0
-    assert not served.survivors()
-    if client:
-        client.close()
-
-
-def test_a_killed_server_leaves_no_process_behind(demo: Served) -> None:
-    client = Client(demo)
-    client.ask(b"?")
-    client.ask(b"bs")
-    demo.process.kill()
-    demo.end()
-    assert not demo.survivors()
-    client.close()
 
 
 def kill_gdbservers(demo: Served) -> None:
