@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import re
@@ -18,6 +19,7 @@ import pytest
 
 from harness import ROOT, programs
 from harness.run import gdbrr
+from harness.said import waits_for_ever
 
 from .session import EPOCH_TICKS, session
 
@@ -107,26 +109,30 @@ def rounds(scene: Scene, victim: str) -> Iterator[str]:
     chance = random.Random(victim)
     for number in range(ROUNDS):
         kind = ("replay", "record")[number % 2]
-        process = scene.start(kind)
-        assert process.stdout and process.stdin
-        seen = ""
-        lines = 0
-        wanted = chance.randrange(40)
-        for line in process.stdout:
-            seen += line
-            lines += "READY" in seen
-            if lines > wanted:
-                break
-        if victim == "gdb":
-            process.kill()
-        else:
-            victims = scene.processes(victim)
-            assert victims, seen
-            os.kill(chance.choice(victims), signal.SIGKILL)
-        process.stdin.close()
-        process.stdin = None
-        process.communicate(timeout=60)
-        assert lines > 0, seen
+        with scene.start(kind) as process, contextlib.ExitStack() as last:
+            last.callback(process.kill)
+            assert process.stdout and process.stdin
+            seen = ""
+            lines = 0
+            wanted = chance.randrange(40)
+            for line in process.stdout:
+                seen += line
+                lines += "READY" in seen
+                if lines > wanted:
+                    break
+            if victim == "gdb":
+                process.kill()
+            else:
+                victims = scene.processes(victim)
+                assert victims, seen
+                os.kill(chance.choice(victims), signal.SIGKILL)
+            process.stdin.close()
+            process.stdin = None
+            for line in process.stdout:
+                if waits_for_ever(line):
+                    process.kill()
+            process.wait(60)
+            assert lines > 0, seen
         yield kind
 
 
