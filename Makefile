@@ -71,7 +71,7 @@ lint: .venv/.setup-test build ## warnings as errors, ruff, mypy --strict, layers
 	@$(VENV) -m pytest -q tests/lint </dev/null
 
 wander: build ## a thousand random steps of a debugger, forwards and back, on four demos, and beside GDB's own recording
-	GDBRR_WANDER=1000 $(VENV) -m pytest -q tests/gdb/test_scenarios.py tests/gdb/moves/test_meaning.py -k random
+	GDBRR_WANDER=1000 $(VENV) -m pytest -q tests/gdb/test_scenarios.py tests/gdb/steps/test_meaning.py -k random
 
 identity: .venv/.setup-test build ## compare the state of 20 replays of each program with its recording (minutes)
 	@GDBRR_IDENTITY_REPLAYS=20 $(VENV) -m pytest -q -n $(JOBS) tests/identity </dev/null

@@ -54,7 +54,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
                 raise GdbrrError(f"{expr} does not change{often} before here in this call", hint)
             raise GdbrrError(f"{expr} does not change{often} before here", hint="try: rr-goto start")
         hit = session.status()["hit"] if watch.wide else None
-        part = watch.part(hit) if watch.wide and watch.has(hit) else None
+        part = watch.part(hit) if hit and watch.has(hit) else None
         resolved = watch.resolve()
         old = watch.seen()
         if old != new or watch.plain or part:

@@ -129,10 +129,10 @@ class Watch:
         """Too much to be shown: only what changed in it is."""
         return self.type is not None and self.cells[0].size > FEW
 
-    def has(self, hit: dict[str, int] | None) -> bool:
+    def has(self, hit: dict[str, int]) -> bool:
         """Whether a change that was found is one in it as a whole, and not of what its place depends on."""
         cell = self.cells[0]
-        return hit is not None and cell.addr < hit["addr"] + _WORD and hit["addr"] < cell.addr + cell.size
+        return cell.addr < hit["addr"] + _WORD and hit["addr"] < cell.addr + cell.size
 
     def part(self, hit: dict[str, int]) -> tuple[str, str, str]:
         """The name, the old and the new value of what a stored word changed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import itertools
 import os
 import random
 import re
@@ -141,7 +142,7 @@ def test_of_a_large_place_the_first_word_that_changed_is_told(places: Places) ->
     point = Point(PointKind.CHANGE, places.window, SIZE)
     changes = [(moment, old ^ new) for moment, old, new in places.oracle.changes(0) if old != new]
     expected = {}
-    for (moment, differs), (behind, _) in zip(changes, changes[1:], strict=False):
+    for (moment, differs), (behind, _) in itertools.pairwise(changes):
         words = [at for at in range(0, SIZE, 8) if differs >> 8 * at & (1 << 64) - 1]
         if len(words) > 4 and moment.tick < min(places.copies):
             expected[moment] = places.window + words[0]
