@@ -176,9 +176,11 @@ class Hunt:
         try:
             with open(self.input, "rb") as given, _pipe() as (ours, theirs):
                 run = self._run(recording, given.fileno(), ours, theirs)
-            if recording.panic and recording.panic.refused:
+            ended = self.interrupted or self.late  # by us, maybe before it had begun
+            if recording.panic and recording.panic.refused and not ended:
                 raise errors.refusal(recording.panic)
-            recording.check_started(run.status)
+            if not ended:
+                recording.check_started(run.status)
             why = self.until.why(run)
             if recording.panic or recording.closed:
                 why = why or "the recording ended early"
@@ -186,7 +188,7 @@ class Hunt:
             recording.remove()
             raise
         self.steps = max(self.steps, int(recording.page.c.clock & ~lib.GR_CLOSED))
-        if not why or self.interrupted:
+        if not why or ended:
             recording.remove()
             return "", run, None
         summary = recording.pack(self.demo)
@@ -194,7 +196,7 @@ class Hunt:
         return why, run, summary
 
     def _run(self, recording: record.Recording, given: int, ours: int, theirs: int) -> Run:
-        with terminal_signals(recording.signalled) as wake:
+        with terminal_signals(recording.signalled, self._hear) as wake:
             recording.inherit_signals()
             recording.start(stdio=(given, theirs, theirs))
             for number in recording.early:

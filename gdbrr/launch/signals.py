@@ -14,8 +14,11 @@ from typing import Any
 
 
 @contextlib.contextmanager
-def terminal_signals(forward: Callable[[int], None]) -> Iterator[int]:
-    """Leave the terminal's signals to the program and outlive them; yields what becomes readable at any signal."""
+def terminal_signals(forward: Callable[[int], None], last: Callable[[int], object] = int) -> Iterator[int]:
+    """Leave the terminal's signals to the program and outlive them; yields what becomes readable at any signal.
+
+    INVARIANT(no-signal-is-lost): LAST is called with that once more, when no further one is outlived.
+    """
 
     def outlive(number: int, frame: object) -> None:
         pass
@@ -40,8 +43,9 @@ def terminal_signals(forward: Callable[[int], None]) -> Iterator[int]:
                 before[number] = signal.signal(number, handler)
         yield ours
     finally:
-        signal.set_wakeup_fd(wakeup)
         for number, old in before.items():
             signal.signal(number, old)
+        signal.set_wakeup_fd(wakeup)
+        last(ours)
         os.close(ours)
         os.close(theirs)

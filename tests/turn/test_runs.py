@@ -13,11 +13,18 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import MappingProxyType
+from typing import Any
 
 import pytest
 
+from gdbrr.config import profiles
 from gdbrr.errors import EXIT_USAGE
+from gdbrr.launch import engine, record
+from gdbrr.launch import hunt as hunts
 from harness import programs
 from harness.run import Result, gdbrr, surroundings
 
@@ -130,6 +137,47 @@ def test_ctrl_c_ends_it_without_a_demo(tmp_path: Path) -> None:
     assert process.returncode == 128 + signal.SIGINT
     assert "interrupted in run 1 of 1000" in err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("limit", [0.0, 0.1])
+def test_what_is_ended_before_it_has_begun_is_nobodys_fault(
+    limit: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ctrl-C, or a limit on a busy machine, while the program is being loaded: that says nothing about the program."""
+
+    def interrupt(pid: int) -> int:
+        if not limit:
+            os.kill(os.getpid(), signal.SIGINT)
+        return 0
+
+    never = tmp_path / "never.so"
+    os.mkfifo(never)  # the loader waits for somebody to write it
+    monkeypatch.setattr("gdbrr.demo.guess.loaded", lambda *words: [])  # it would wait once more
+    tries = attempted(tmp_path, {"LD_PRELOAD": str(never)}, limit=limit, beside=lambda: nullcontext(interrupt))
+    assert (tries.interrupted, tries.late) == (not limit, limit > 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["never.so"]
+
+
+def test_ctrl_c_when_the_program_has_just_ended_is_heard(tmp_path: Path) -> None:
+    """INVARIANT(no-signal-is-lost)"""
+
+    @contextmanager
+    def beside() -> Iterator[Callable[[int], int]]:
+        yield lambda pid: 0
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert attempted(tmp_path, beside=beside).interrupted
+    assert not list(tmp_path.iterdir())
+
+
+def attempted(folder: Path, env: Mapping[str, str] = MappingProxyType({}), **given: Any) -> hunts.Hunt:
+    """One run of a program that succeeds."""
+    program = Path("/bin/true")
+    profile = profiles.resolve(None, program, ["order=parallel"])
+    request = record.Request([str(program)], {**surroundings(), **env}, str(folder), profile, engine.find())
+    tries = hunts.Hunt(request, folder / "x.demo", hunts.parse(["failure"]), **given)
+    assert tries.attempt(0)[::2] == ("", None)
+    return tries
 
 
 def sleeping(session: int) -> bool:
