@@ -118,6 +118,9 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
         words += ["--carried", str(start.carried)] if start.carried else []
         words += ["--log", str(start.loader_log)] if start.loader_log else []
         status = _run([*words, "--", *start.argv], start.stdio)
+    except BaseException:  # Ctrl-C: nobody knows of the program yet, and it would go only with this process
+        _end(int(page.slot(0).pid))
+        raise
     finally:
         os.close(env_fd)
     slot = page.slot(0)
@@ -145,4 +148,14 @@ def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:
         raise GdbrrError(
             f"this machine refuses another process (error {error.errno})", "raise `ulimit -u`, or end some"
         ) from None
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    try:
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    except BaseException:
+        _end(pid)
+        raise
+
+
+def _end(pid: int) -> None:
+    if pid and is_child(pid):
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)

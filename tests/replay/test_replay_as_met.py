@@ -18,6 +18,8 @@ import pytest
 
 from fuzz.recordings import Op
 from gdbrr.abi import lib
+from gdbrr.demo.reader import Demo
+from gdbrr.launch import replay as replays
 from harness import ROOT, programs
 from harness.run import end_session, gdbrr, run, session_members
 from harness.terminal import Terminal
@@ -155,6 +157,22 @@ def test_interrupt_ends_it_with_130_and_leaves_nothing(endless: Path) -> None:
         assert terminal.seen in (b"", b"^C")
         assert not Path(f"/proc/{pid}").exists()
     assert not list(endless.parent.glob("gdbrr-*"))
+
+
+def test_an_interrupt_while_it_is_launched_leaves_nothing(endless: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A script goes on behind its user's Ctrl-C, and what it had started went on with it."""
+    wait = os.waitpid
+
+    def interrupted(pid: int, options: int) -> None:
+        monkeypatch.setattr(os, "waitpid", wait)
+        while not program_of(os.getpid()):
+            time.sleep(0.001)
+        raise KeyboardInterrupt
+
+    with Demo.open(endless) as demo, pytest.raises(KeyboardInterrupt):
+        monkeypatch.setattr(os, "waitpid", interrupted)
+        replays.run(demo, echo=False)
+    assert not Path(f"/proc/self/task/{os.getpid()}/children").read_text()
 
 
 def program_of(parent: int) -> list[int]:
