@@ -172,6 +172,7 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	(void)argc;
 	gr_state_stack_top = (uint64_t)argv;
 	bool threads = gr_real_init();
+	gr_heap_init();
 	gr_once_init();
 	if (!open_pages())
 		return false;

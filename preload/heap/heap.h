@@ -78,6 +78,10 @@ struct gr_heap {
 	bool ready;
 };
 
+// ---------------------------------------------------------------- malloc.c
+// Looks for another allocator behind this one. In the constructor, before any other.
+void gr_heap_init(void);
+
 // ---------------------------------------------------------------- heaps.c
 // The heap of all threads that have none, locked; NULL, and not locked, where there is no room for it.
 struct gr_heap *gr_heap_share(void);

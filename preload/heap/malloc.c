@@ -1,7 +1,8 @@
 // malloc and its relatives, as the program and its libraries call them.
 // Runs in: application threads, on the program's stack.
-// May call: core, heap; __errno_location and abort of libc.
+// May call: core, heap; __errno_location and abort of libc; dlsym and dladdr, only in gr_heap_init.
 // Owns: the exported names.
+#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -146,6 +147,35 @@ static bool is_ours(const void *p)
 	return addr >= GR_HEAP_ADDR && addr < GR_HEAP_ADDR + GR_HEAPS * (uint64_t)GR_HEAP_REGION;
 }
 
+// An allocator that the program brings along may have calls of its own (mallocx of jemalloc), whose blocks free and its like have to
+// take as well. Of the C library's there is none.
+static struct {
+	void (*free)(void *);
+	void *(*realloc)(void *, size_t);
+	size_t (*size)(void *);
+} brought;
+
+void gr_heap_init(void)
+{
+	Dl_info next, libc;
+	void *found = dlsym(RTLD_NEXT, "free");
+	if (!dladdr(found, &next) || !dladdr((void *)dlvsym(RTLD_NEXT, "abort", "GLIBC_2.2.5"), &libc) || next.dli_fbase == libc.dli_fbase)
+		return;
+	brought.realloc = (void *(*)(void *, size_t))dlsym(RTLD_NEXT, "realloc");
+	brought.size = (size_t (*)(void *))dlsym(RTLD_NEXT, "malloc_usable_size");
+	brought.free = (void (*)(void *))found;
+}
+
+// Whose else is it? If nobody's, the C library would end the program here, too.
+static bool is_brought(const void *p)
+{
+	if (__builtin_expect(is_ours(p), 1))
+		return false;
+	if (!brought.free)
+		abort();
+	return true;
+}
+
 EXPORT void *malloc(size_t size)
 {
 	bool zero;
@@ -170,8 +200,10 @@ EXPORT void free(void *p)
 	const struct gr_thread *self = gr_self;
 	if (!p)
 		return;
-	if (!is_ours(p))
-		abort(); // no block of ours: the C library would end the program here too
+	if (is_brought(p)) {
+		brought.free(p);
+		return;
+	}
 	const struct gr_page *page = gr_page_of(p);
 	if (__builtin_expect(page->kind == GR_PAGE_SMALL && self && self->heap, 1))
 		give_small(self->heap, p, page->cls);
@@ -201,6 +233,8 @@ EXPORT void *realloc(void *p, size_t size)
 		free(p);
 		return NULL;
 	}
+	if (is_brought(p))
+		return brought.realloc(p, size);
 	size_t have = size_of(p);
 	if (size <= have && (have <= 64 || size > have / 2))
 		return p;
@@ -269,5 +303,7 @@ EXPORT void *pvalloc(size_t size)
 
 EXPORT size_t malloc_usable_size(void *p)
 {
-	return p ? size_of(p) : 0;
+	if (!p)
+		return 0;
+	return is_brought(p) ? brought.size(p) : size_of(p);
 }

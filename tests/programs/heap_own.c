@@ -1,7 +1,8 @@
 // An allocator that the program brings along (it is linked with jemalloc), on top of the kernel's mappings: addresses, and who is
-// given which block that another thread gave back.
+// given which block that another thread gave back; and the C library's calls for blocks of its.
 #include "sync.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdint.h>
 
@@ -31,8 +32,20 @@ static void *work(void *arg)
 		shelf[slot] = p;
 		sum = sum * 31 + (uintptr_t)p;
 		pthread_mutex_unlock(&lock);
-		if (other)
+		switch (other ? i % 4 : 0) {
+		case 1:
+			CHECK(malloc_usable_size(other) > 0);
+			free(other);
+			break;
+		case 2:
+			other = realloc(other, 2 * size);
+			CHECK(other != NULL && malloc_usable_size(other) >= 2 * size);
 			dallocx(other, 0);
+			break;
+		default:
+			if (other)
+				dallocx(other, 0);
+		}
 	}
 	return NULL;
 }
