@@ -65,7 +65,7 @@ demo: build $(BUILD)/demos/$(NAME) ## set up what is missing, record a buggy pro
 	@$(VENV) demos/show.py $(NAME) </dev/null
 
 test: .venv/.setup-test build ## set up what is missing and run every test
-	@$(VENV) -m pytest -n $$(($(JOBS) + 1)) </dev/null # half of a test's time is spent waiting
+	@$(VENV) -m pytest -n $$(($(JOBS) + 1)) --dist worksteal </dev/null # waiting is half of a test's time; neighbours share fixtures
 
 lint: .venv/.setup-test build ## warnings as errors, ruff, mypy --strict, layers, headers, shellcheck, fresh docs
 	@$(VENV) -m pytest -q tests/lint </dev/null

@@ -97,7 +97,7 @@ def test_ctrl_c_ends_a_search_and_leaves_everything_as_it_was(serve: Starter) ->
     # GIVEN a search that takes half a minute
     client = Client(serve("demo", slow=30))
     client.ask(b"qSupported:multiprocess+;swbreak+")
-    before = client.ask(b"g")
+    before = general(client)
     client.ask(b"Z0,401136,1")
     # WHEN it is interrupted once it says that it is at work
     client.send(b"bc")
@@ -109,7 +109,7 @@ def test_ctrl_c_ends_a_search_and_leaves_everything_as_it_was(serve: Starter) ->
     while reply.startswith(b"O"):
         reply = client.reply()
     assert reply.startswith(b"T02")
-    assert client.ask(b"g") == before
+    assert general(client) == before
     client.close()
 
 
@@ -220,12 +220,12 @@ def test_a_mistake_in_the_server_ends_one_command_and_not_the_session(serve: Sta
     served.complains = r"in previous\n.*\nZeroDivisionError: previous\n(.*\n)+ZeroDivisionError: epochs"
     client = Client(served)
     client.ask(b"qSupported:multiprocess+;swbreak+")
-    before = client.ask(b"g")
+    before = general(client)
     # WHEN something is wrong in a move: a word on the terminal, and it stays where it was
     client.send(b"bs")
     assert b"internal error: ZeroDivisionError: previous" in from_hex(client.reply()[1:])
     assert client.reply().startswith(b"T00")
-    assert client.ask(b"g") == before
+    assert general(client) == before
     # WHEN something is wrong in the answer to a question: an error
     answer = json.loads(from_hex(client.ask(b"qGdbrr:" + to_hex('{"verb":"epochs"}'))))
     assert answer["error"] == "internal error: ZeroDivisionError: epochs"
@@ -249,6 +249,11 @@ def kill_gdbservers(demo: Served) -> None:
         time.sleep(0.001)
 
 
+def general(client: Client) -> bytes:
+    """Registers up to rip. In those of vectors is what string functions of the fake engine left, as numbers of files."""
+    return client.ask(b"g")[: 17 * 16]
+
+
 def stack(client: Client) -> bytes:
     """A question about the memory where the stack pointer points."""
     return b"m%x,8" % int.from_bytes(from_hex(client.ask(b"g"))[56:64], "little")
@@ -259,11 +264,11 @@ def test_another_leaf_stands_where_a_gdbserver_went_down(demo: Served) -> None:
     assert client.ask(b"?").startswith(b"T00")
     client.ask(b"bs")
     memory = stack(client)
-    before = client.ask(b"g"), client.ask(memory)
+    before = general(client), client.ask(memory)
     for question in (memory, b"g", b"?", b"qXfer:threads:read::0,1000"):
         kill_gdbservers(demo)
         assert client.ask(question)[:1] != b"E"
-        assert (client.ask(b"g"), client.ask(memory)) == before
+        assert (general(client), client.ask(memory)) == before
     client.close()
 
 

@@ -40,8 +40,8 @@ def rr_history(session: Session, args: Namespace) -> None:
 
     Each line shows the value, what it was before, the moment (for rr-goto), the thread that made the change
     by its id, and the function and line; of an array or structure of more than 64 bytes, the first part that
-    changed, or, where one repeated string instruction filled it, one of the parts. Where a pointer in EXPR changes,
-    what it points to is looked for anew; a local is followed to where its function was called. Ctrl-C ends the list.
+    changed, or one of them where a repeated string instruction filled it. Where a pointer in EXPR changes, what
+    it points to is looked for anew; a local is followed to where its function was called. Ctrl-C ends the list.
 
     Examples:
       rr-history account->balance
