@@ -366,7 +366,8 @@ class Pool:
     def take(self) -> Upstream:
         while self._idle:
             upstream = self._idle.pop()
-            if upstream.alive:
+            with contextlib.suppress(GdbrrError):  # one that is being killed is a process as yet
+                upstream.request(b"!")
                 return upstream
             self._forget(upstream)
         upstream = Upstream()
@@ -385,8 +386,7 @@ class Pool:
         while self._all and not self._all[0].alive:
             self._forget(self._all[0])
         if not self._all:
-            self._all.append(Upstream())
-            self._idle.append(self._all[0])
+            self.give(self.take())
         return self._all[0]
 
     def close(self) -> None:
