@@ -250,7 +250,7 @@ def kill_gdbservers(demo: Served) -> None:
 
 
 def general(client: Client) -> bytes:
-    """Registers up to rip. In those of vectors is what string functions of the fake engine left, as numbers of files."""
+    """Registers up to rip. In those of vectors is what string functions of the fake engine left, as numbers."""
     return client.ask(b"g")[: 17 * 16]
 
 

@@ -33,6 +33,8 @@ PROGRAMS = (
     "sync_cxx_future",
     "sync_detach_ends",
 )
+ATOMIC = {"sync_cxx_future"}
+"""The state of a std::future is an atomic in the program's own code, whose order is in no parallel recording."""
 
 
 def states_of(timeline: DemoTimeline) -> States:
@@ -47,8 +49,9 @@ def alter(pid: int, address: int, value: bytes) -> None:
 
 
 # ---------------------------------------------------------------- equal
-@pytest.mark.parametrize("order", ["parallel", "serial"])
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    ("name", "order"), [(name, order) for name in PROGRAMS for order in ("parallel", "serial")[name in ATOMIC :]]
+)
 def test_every_stretch_ends_in_the_same_state(name: str, order: str, tmp_path: Path) -> None:
     demo = recorded(programs.build(name), tmp_path, *EPOCHS, "--order", order)
     with open_demo(demo, check=True) as timeline:
