@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from gdbrr.abi import lib
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.ids import DOORS, SYSCALL, behind_call, beyond_door, in_data
-from gdbrr.rsp.live import Live, resume_verb
+from gdbrr.rsp.live import HANDOVER, Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RSP
 from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Fence, Held
-from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_INT, SIGNAL_NONE, SIGNAL_STOP, SIGNAL_TRAP, Stop, from_kernel
+from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop, from_kernel
 from gdbrr.rsp.upstream import NO_CONDITIONS, Told, Upstream
 from gdbrr.timeline.library import Library, behind_stub
 from gdbrr.timeline.model import Call, Interrupted, Leaf, Sent, Turn
@@ -31,9 +31,6 @@ Wait = Callable[[Upstream], Stop]
 
 _JUMP = b"\xe9"
 _LONGEST_CALL = 8
-_HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
-"""What a live process may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where
-the end of the launcher's helper orphans the process group."""
 _END = (("replaylog", "end"),)
 
 
@@ -77,7 +74,7 @@ class Debuggee(Attached):
         if again and again == (stop.signal, self._real_pc(stop)) and not self.catches(stop.signal):
             # The program does not handle it, and the engine, which knows of it now, lets it happen again to end it.
             stop = self._run_to(None, None, self._passing(stop), held, None)
-        while self._fresh and not stop.ended and stop.signal in _HANDOVER:
+        while self._fresh and not stop.ended and stop.signal in HANDOVER:
             stop = self.resume(plain)
         self._fresh = False
         if self._at_trap(stop, self.live.call_pc):
@@ -184,6 +181,7 @@ class Debuggee(Attached):
     def _out_of_engine(self, tid: int, stop: Stop, held: set[Held], fence: Fence | None) -> Stop:
         """From STOP on until thread TID is in the program's code again: an operation that the engine itself calls, as
         the allocator does for memory, leads back into the engine.
+
         Only at its first instruction is the place to go back to on the stack: elsewhere a breakpoint there would be
         written into whatever the engine keeps, so frame by frame is stepped through, and calls are run through.
         """
@@ -226,6 +224,7 @@ class Debuggee(Attached):
         self, step: int | None, landing: int | None, words: bytes, held: set[Held], fence: Fence | None, also: int = 0
     ) -> Stop:
         """Everybody goes on, until thread STEP is at LANDING, or ALSO there, or something else stops the process.
+
         What brings a thread to the engine's door is passed on here. Of a thread whose last resume was a step gdbserver
         13.1 reports SIGSYS in spite of QPassSignals.
         """

@@ -1,6 +1,6 @@
 """What the proxy needs of a process that is being recorded; no processes in here.
 
-Runs in: the server. May call: gdbrr.rsp.request, gdbrr.timeline.model.
+Runs in: the server. May call: gdbrr.rsp.request, gdbrr.rsp.stop, gdbrr.timeline.model.
 Owns: the Live protocol, which gdbrr.sessions implements and tests fake; what a session is made of; how it is resumed.
 """
 
@@ -12,7 +12,12 @@ from typing import Protocol
 
 from gdbrr.rsp.process.marks import Marks
 from gdbrr.rsp.request import Action
+from gdbrr.rsp.stop import SIGNAL_CONT, SIGNAL_HUP, SIGNAL_STOP
 from gdbrr.timeline.model import Progress, ThreadView, Timeline
+
+HANDOVER = (SIGNAL_STOP, SIGNAL_CONT, SIGNAL_HUP)
+"""What it may have pending from being handed over stopped; the kernel itself adds SIGHUP and SIGCONT where the end of
+the launcher's helper orphans the process group."""
 
 
 class Live(Protocol):
