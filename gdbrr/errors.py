@@ -11,11 +11,11 @@ EXIT_USAGE = 2
 EXIT_DESYNC = 125
 
 
-def harmless(text: str) -> str:
-    """TEXT without what a terminal obeys: names and paths in it may be those of a demo. Lines stay lines."""
+def harmless(text: str, kept: str = "\n\t") -> str:
+    """TEXT without what a terminal obeys, but for what is KEPT: names and paths in it may be those of a demo."""
     if text.isprintable():
         return text
-    return "".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text)
+    return "".join(c if c.isprintable() or c in kept else ascii(c)[1:-1] for c in text)
 
 
 class GdbrrError(Exception):

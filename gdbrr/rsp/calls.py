@@ -18,7 +18,7 @@ from gdbrr.rsp import bug
 from gdbrr.rsp.link import Closed, Link, Meter
 from gdbrr.rsp.navigator import Navigator
 from gdbrr.rsp.process import files, history
-from gdbrr.rsp.reverse import Target, parse_target, resolve
+from gdbrr.rsp.reverse import Span, Target, parse_target, resolve
 from gdbrr.timeline.model import Epoch, Interrupted, Moment
 
 ANSWER_SECONDS = 4.0
@@ -90,11 +90,12 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
     }
 
 
-def _ticks(navigator: Navigator, span: Any) -> int:
+def _ticks(navigator: Navigator, span: Span) -> int:
     """Of what is recorded there may be more than a replay keeps to."""
     live = navigator.session.live
-    still = live is not None and navigator.recording and not navigator.unrecorded
-    return live.ticks if live is not None and still else int(span.end.tick)
+    if live is None or not navigator.recording or navigator.unrecorded:
+        return span.end.tick
+    return live.ticks
 
 
 def _settle(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, bool]:

@@ -16,7 +16,7 @@ import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from gdbrr.errors import GdbrrError
+from gdbrr.errors import GdbrrError, harmless
 from gdbrr.rsp.ids import EXITS, ID_SIZE, SYSCALL, NoThread, ids_of, mapped, place_of_id
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, Layout
@@ -364,8 +364,7 @@ def threads_xml(process: Attached, wire: Callable[[int], bytes]) -> bytes:
 
 def _text(name: bytes) -> bytes:
     """NAME in a list that GDB can parse: a program chooses it, and gdbserver (13.1) leaves in it what is no XML."""
-    shown = name.decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in shown).encode()
+    return harmless(name.decode("utf-8", "backslashreplace"), kept="").encode()
 
 
 def _lives(stat: Path) -> bool:
