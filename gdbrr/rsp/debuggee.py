@@ -301,8 +301,9 @@ class Debuggee(Attached):
         self.upstream.resume(words)
         stop = self._wait(self.upstream)
         self.upstream.forget_selection()
-        while b";s" not in words and self._is_engines_timer(stop):
-            self.upstream.resume(self._passing(stop))
+        alone = b";s" in words
+        while self._is_engines_fault(stop) or (not alone and self._is_engines_timer(stop)):
+            self.upstream.resume(b"vCont;S%02x:%x" % (stop.signal, stop.tid) if alone else self._passing(stop))
             stop = self._wait(self.upstream)
             self.upstream.forget_selection()
         if stop.ended:

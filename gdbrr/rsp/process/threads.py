@@ -22,7 +22,7 @@ from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, Layout
 from gdbrr.rsp.request import ThreadId
 from gdbrr.rsp.reverse import SOFTWARE
-from gdbrr.rsp.stop import SIGNAL_TRAP, Stop, to_kernel
+from gdbrr.rsp.stop import SIGNAL_BUS, SIGNAL_SEGV, SIGNAL_TRAP, Stop, to_kernel
 from gdbrr.rsp.unwind.frames import Unwinder, at_syscall
 from gdbrr.rsp.unwind.stubs import behind_lock
 from gdbrr.rsp.upstream import MOST, Told, Upstream
@@ -31,6 +31,12 @@ from gdbrr.timeline.model import Leaf, ThreadView
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _NAME = re.compile(rb'(\bname=")([^"]*)"')
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
+_TRIES = (
+    (b"\x48\x8b\x06\x48\x89\x07", 0),
+    (b"\x48\x8b\x06\x48\x89\x07", 3),
+    (b"\xf3\xa4\x48\x89\xd0\x48\x29\xc8\xc3", 0),
+)
+"""The instructions of gr_copy (preload/core/copy.c) that may fault, with their neighbours, and how far they are in."""
 _OUTPOST = 0x100000
 """Where its stubs are, the program being far from it, is a multiple of this: preload/patch/stub.c."""
 _ACTION = 32
@@ -214,6 +220,14 @@ class Attached:
         if stop.ended or stop.signal != SIGNAL_TRAP or stop.reasons:
             return False
         return self.upstream.signal_of(stop.tid)[1] in _ENGINES_TRAPS
+
+    def _is_engines_fault(self, stop: Stop) -> bool:
+        """The engine tries whether memory of the program is there, as behind a pointer that may be NULL, and goes on
+        where it is not: nothing has happened to the program."""
+        if stop.ended or stop.signal not in (SIGNAL_SEGV, SIGNAL_BUS) or stop.reasons:
+            return False
+        pc = self._real_pc(stop)
+        return any(self.upstream.memory(pc - at, len(code)) == code for code, at in _TRIES) and self._in_engine(pc)
 
     def _pc(self, tid: int) -> int:
         return int.from_bytes(bytes.fromhex(self.p(tid, RIP).decode()), "little")
