@@ -30,6 +30,7 @@ from gdbrr.rsp.reverse import Target
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, Stop
 from gdbrr.rsp.upstream import MOST, Pool, Told, Upstream
 from gdbrr.timeline.model import Interrupted
+from gdbrr.timeline.step.code import USER
 
 _PASSED_FEATURES = (
     *("QPassSignals+", "QProgramSignals+", "swbreak+", "hwbreak+", "augmented-libraries"),
@@ -305,6 +306,8 @@ class Proxy:
     def _breakpoint(self, request: rq.Breakpoint) -> bytes:
         if request.type == 3:
             return b""  # x86 cannot watch reads alone: GDB asks for reads and writes then
+        if request.insert and request.addr > USER - max(request.kind, 1):
+            raise GdbrrError(f"{request.addr:#x} is not an address of the program", hint="delete it and go on")
         self.navigator.points.change(request.insert, (request.type, request.addr, request.kind), request.conditions)
         return b"OK"
 

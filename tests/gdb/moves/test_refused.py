@@ -50,3 +50,22 @@ def test_texts_that_differ_at_their_end_differ_in_what_is_told(tmp_path: Path) -
     assert len(back) == len(listed) == 1, out
     (older, old), (new, newer) = listed[0][::-1], back[0]
     assert older != old == new != newer, out
+
+
+def test_a_watchpoint_where_no_program_has_memory(tmp_path: Path) -> None:
+    """Of the kernel's half a debug register takes no address, and a gdbserver ends that finds out by itself."""
+    program = programs.build("spine")
+    for begin in (f"rr-replay {recorded(program, tmp_path)}", "rr-start"):
+        moves = (
+            "watch -l *(char*)-1",
+            "continue",
+            "reverse-continue",
+            "delete 2",
+            "rr-goto start",
+            "continue",
+            "rr-when",
+        )
+        result = played(program, "break puts_total", begin, *moves)
+        assert result.err.count("Could not insert hardware watchpoint 2") == 2, result.err
+        assert "OverflowError" not in result.err and "gdbserver ended" not in result.err, result.err
+        assert "puts_total () at" in result.out.partition("tick 0")[2], result.out
