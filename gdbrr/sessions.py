@@ -25,6 +25,7 @@ from gdbrr.timeline.model import Interrupted, Progress, ThreadView, Timeline
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
+    from gdbrr.demo.manifest import SavedAt
     from gdbrr.launch.live import LiveRecording
     from gdbrr.timeline.live.follow import Following
     from gdbrr.timeline.timeline import DemoTimeline, Stop
@@ -51,7 +52,7 @@ def demo_session(path: Path, trust: bool = False, patience: float | None = None,
         notes[:0] = filter(None, [_note(timeline, cut)])
         session.crashed = not cut and end.get("kind") == "signal" and end.get("value") in _FAULTS
 
-    def save(target: str) -> None:
+    def save(target: str, stop: SavedAt | None = None) -> None:
         try:
             shutil.copy(path, target)  # with its mode: a demo holds what the program read
         except OSError as error:
@@ -109,7 +110,11 @@ def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:
     if cut:
         others = _others(timeline)
         return f"desynchronised behind tick {cut.tick} of {timeline.demo.ticks}" + (f" ({others})" if others else "")
-    return f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
+    soft = f"output differs from tick {timeline.soft.tick} on" if timeline.soft else ""
+    lost = (
+        "ends at its last operation, because the stop at which it was saved was not found" if timeline.lost_end else ""
+    )
+    return "; ".join(filter(None, [soft, lost]))
 
 
 def _others(timeline: DemoTimeline) -> str:
@@ -277,8 +282,8 @@ class RecordedProcess:
     def stop_recording(self) -> None:
         self._recording.stop_recording()
 
-    def save(self, path: str) -> None:
-        self._recording.save(Path(path))
+    def save(self, path: str, stop: SavedAt | None = None) -> None:
+        self._recording.save(Path(path), stop)
 
     def note(self) -> str:
         refusal = self._recording.refusal

@@ -10,13 +10,15 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from gdbrr.demo.format import MANIFEST_RAW, MAX_CARRIED, MAX_CARRIED_BYTES, MAX_THREADS
 from gdbrr.errors import GdbrrError
 
 Manifest = dict[str, Any]
+SavedAt = Mapping[str, Any]
+"""The manifest's `stop`: where a recording stood that was saved in the middle of a segment."""
 
 _HINT = "record the program again"
 _INT_DIGITS = 20  # what 64 bits need
@@ -61,6 +63,10 @@ _build_id = _hex(0, 128)
 _scalar: Callable[[Any], bool] = lambda v: v is None or _text(v) or isinstance(v, (bool, int, float))  # noqa: E731
 
 
+def _moment(v: Any) -> bool:
+    return isinstance(v, str) and re.fullmatch(r"[0-9]{1,20}:0x[0-9a-f]{1,12}#[1-9][0-9]{0,18}", v) is not None
+
+
 def carried_path(v: Any) -> bool:
     """Absolute, and already what it comes to: so that it cannot lead out of where it is put."""
     parts = v[1:].split("/") if _text(v) and v[:1] == "/" and len(os.fsencode(v)) < 4096 else [""]
@@ -96,6 +102,7 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "inputs": _list(_row({"path": _text, "size": _u64, "mtime": _u64}), 1 << 16),
     "written": _list(_row({"path": _text, "thread": _int(0, MAX_THREADS - 1), "operation": _u64}), 1 << 16),
     "notices": _list(_text, 1 << 16),
+    "stop": _row({"thread": _int(0, MAX_THREADS - 1), "moment": _moment}),
     "children": _int(0, 1 << 34),
     "redacted": _row({"bytes": _u64, "environment": lambda v: isinstance(v, bool)}, hashes=_u64),
     "minimised": _row({"keep": _text, "zero": _u64}),

@@ -48,6 +48,7 @@ def pack(
     out: Path,
     *,
     end: Mapping[str, Any] | None = None,
+    stop: Mapping[str, Any] | None = None,
     keep: bool = False,
     progress: Progress | None = None,
     epoch_ticks: int | None = None,
@@ -55,7 +56,8 @@ def pack(
 ) -> Summary:
     """Make the demo `out` from `recording`; afterwards remove the recording unless `keep`.
 
-    `end` is how the program ended ({"kind": ..., "value": ...}) where the caller knows better than the control page.
+    `end` is how the program ended ({"kind": ..., "value": ...}) where the caller knows better than the control page;
+    `stop` where it stands in the middle of a segment ({"thread": ..., "moment": ...}).
     """
     try:
         raw = (recording / "manifest.json").read_bytes()
@@ -67,7 +69,7 @@ def pack(
         notes: list[str] = []
         reader = Log(log, lambda thread, what: notes.append(f"thread {thread}: {what}; the demo ends in front of it"))
         with map_ctl(recording / "ctl", write=False) as ctl:
-            manifest = parse(_with_end(raw, ctl, end))
+            manifest = parse(_with_end(raw, ctl, end, stop))
             reader.look(int(ctl.c.units))
             ticks, size = epoch_limits(ctl)
             closed = bool(ctl.c.clock & lib.GR_CLOSED)
@@ -104,7 +106,7 @@ def overtaking(count: int) -> str:
     )
 
 
-def _with_end(raw: bytes, ctl: Ctl, end: Mapping[str, Any] | None) -> bytes:
+def _with_end(raw: bytes, ctl: Ctl, end: Mapping[str, Any] | None, stop: Mapping[str, Any] | None = None) -> bytes:
     """The manifest's text with the end in it, which only the control page or the caller knows."""
     try:
         manifest = json.loads(raw)
@@ -117,6 +119,8 @@ def _with_end(raw: bytes, ctl: Ctl, end: Mapping[str, Any] | None) -> bytes:
             manifest["end"] = {"kind": _END_KINDS[ctl.c.end_kind], "value": int(ctl.c.end_value)}
         else:
             manifest.setdefault("end", {"kind": "unknown", "value": 0})
+        if stop is not None:
+            manifest["stop"] = dict(stop)
         return json.dumps(manifest).encode()
     return raw
 

@@ -18,7 +18,7 @@ def when(status: Mapping[str, Any], thread: int, name: str, code: str, selected:
         counted = f"{ticks} tick{'s' * (ticks != 1)}"
         parts = [f"recorded: {counted}" if status.get("unrecorded") else f"recording: {counted} so far"]
     else:
-        share = f" ({100 * tick_of(moment) // ticks}%)" if ticks else ""
+        share = f" ({100 * tick_of(status) // ticks}%)" if ticks else ""
         parts = [f"tick {moment} of {ticks}{share}"]
         if status.get("seconds") is not None:
             parts.append(f"{status['seconds']:.3f} s")
@@ -37,8 +37,9 @@ def when(status: Mapping[str, Any], thread: int, name: str, code: str, selected:
     return ", ".join(parts)
 
 
-def tick_of(moment: str) -> int:
-    return int(moment.partition(":")[0])
+def tick_of(status: Mapping[str, Any]) -> int:
+    """How many operations are in front of now. Behind the last one a moment has the name of its thread's last."""
+    return int(status.get("tick", str(status["moment"]).partition(":")[0]))
 
 
 def size(count: int) -> str:
@@ -84,7 +85,7 @@ def epochs(rows: Sequence[Mapping[str, Any]], current: int | None) -> str:
 
 def bar(status: Mapping[str, Any]) -> str:
     """`[=======>      ] 120 of 512`: where one stands between the start and the end."""
-    tick, ticks = tick_of(str(status["moment"])), int(status["ticks"])
+    tick, ticks = tick_of(status), int(status["ticks"])
     place = _BAR * tick // ticks if ticks else 0
     return f"[{'=' * place}>{' ' * (_BAR - place)}] {tick} of {ticks}"
 

@@ -24,7 +24,7 @@ from gdbrr.launch.record import Recording, Request
 if TYPE_CHECKING:
     from gdbrr.abi import Ctl
     from gdbrr.config.profiles import Profile
-    from gdbrr.demo.manifest import Manifest
+    from gdbrr.demo.manifest import Manifest, SavedAt
 
 
 class LiveRecording:
@@ -99,10 +99,10 @@ class LiveRecording:
             self._recording.pack(demo)
         return demo
 
-    def save(self, demo: Path) -> None:
-        """Keep everything so far as a demo of the user's."""
+    def save(self, demo: Path, stop: SavedAt | None = None) -> None:
+        """Keep everything so far, up to STOP, as a demo of the user's."""
         self.check_started()
-        self._recording.pack(demo)
+        self._recording.pack(demo, stop)
 
     def stop_recording(self) -> None:
         """Log nothing from here on; the program, which a debugger holds stopped, goes on without the engine."""

@@ -32,6 +32,7 @@ from gdbrr.launch.signals import terminal_signals
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
+    from gdbrr.demo.manifest import SavedAt
     from gdbrr.demo.pack import Summary
 
 SUFFIX = ".recording"
@@ -89,11 +90,12 @@ def recording_of(demo: Path) -> Path:
     return demo.with_name(demo.name + SUFFIX)
 
 
-def _pack(directory: Path, demo: Path, knobs: dict[str, int]) -> Summary:
+def _pack(directory: Path, demo: Path, knobs: dict[str, int], stop: SavedAt | None = None) -> Summary:
     from gdbrr.demo import pack  # brings zstandard along, which the start of a recording need not wait for
 
     try:
-        return pack.pack(directory, demo, keep=True, epoch_ticks=knobs["epoch_ticks"], epoch_bytes=knobs["epoch_bytes"])
+        ticks, size = knobs["epoch_ticks"], knobs["epoch_bytes"]
+        return pack.pack(directory, demo, stop=stop, keep=True, epoch_ticks=ticks, epoch_bytes=size)
     except GdbrrError as error:
         raise Kept(error.message, str(directory), error.hint) from None
 
@@ -282,8 +284,8 @@ class Recording:
                 status or 1,
             )
 
-    def pack(self, demo: Path) -> Summary:
-        return _pack(self.directory, demo, self.request.profile.knobs())
+    def pack(self, demo: Path, stop: SavedAt | None = None) -> Summary:
+        return _pack(self.directory, demo, self.request.profile.knobs(), stop)
 
     def remove(self) -> None:
         self.page.close()

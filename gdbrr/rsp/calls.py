@@ -65,7 +65,15 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
     }
     if navigator.timeline is None:
         ticks = navigator.session.live.ticks if navigator.session.live is not None else 0
-        now = {"moment": str(ticks), "start": "0", "end": str(ticks), "ticks": ticks, "epoch": 0, "epochs": 1}
+        now = {
+            "moment": str(ticks),
+            "tick": ticks,
+            "start": "0",
+            "end": str(ticks),
+            "ticks": ticks,
+            "epoch": 0,
+            "epochs": 1,
+        }
         return {**status, **now, "approximate": False, "late": False}
     span = navigator.span()
     moment, late = span.end, False
@@ -77,7 +85,8 @@ def _status(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str,
             moment, late = Moment(leaf.tick if leaf is not None else span.end.tick), True
     return {
         **status,
-        "moment": str(moment),
+        "moment": str(navigator.timeline.lasting(moment)),
+        "tick": moment.tick,
         "start": str(span.start),
         "end": str(span.end),
         "ticks": _ticks(navigator, span),
@@ -138,6 +147,8 @@ def epoch_of(epochs: Any, moment: Moment) -> int | None:
 
 
 def _epochs(navigator: Navigator, link: Link, body: dict[str, Any]) -> list[dict[str, Any]]:
+    if navigator.recording and navigator.timeline is None:
+        moment_soon(navigator, link)  # makes the past of this stop
     span, timeline = navigator.span(), navigator.timeline
     assert timeline is not None
     kept = {*timeline.checkpoints}
@@ -208,7 +219,8 @@ def _marks(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, 
     if "add" in body:
         if navigator.recording and navigator.unrecorded:
             raise GdbrrError("the recording has ended, and this is behind its end", hint="try: rr-goto end")
-        marks.add(str(body["add"]), moment_soon(navigator, link))
+        here = moment_soon(navigator, link)
+        marks.add(str(body["add"]), navigator.timeline.lasting(here) if navigator.timeline is not None else here)
     if "remove" in body:
         marks.remove(str(body["remove"]))
     return {name: str(moment) for name, moment in sorted(marks.all().items(), key=_by_time)}
@@ -262,7 +274,10 @@ def _save(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, A
         raise GdbrrError("no file is named", hint="try: rr-save FILE")
     if navigator.session.save is None:
         raise GdbrrError("this demo is a file already", hint="copy that")
-    navigator.session.save(path)
+    if navigator.recording and navigator.timeline is None:
+        moment_soon(navigator, link)  # makes the past of this stop, whose end is the demo's
+    timeline = navigator.timeline
+    navigator.session.save(path, timeline.ending if timeline is not None else None)
     navigator.session.marks.copy_beside(Path(path))
     return {"path": path}
 

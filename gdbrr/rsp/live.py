@@ -6,9 +6,9 @@ Owns: the Live protocol, which gdbrr.sessions implements and tests fake; what a 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 from gdbrr.rsp.process.marks import Marks
 from gdbrr.rsp.request import Action
@@ -82,7 +82,10 @@ class Live(Protocol):
         """Let the stopped process go on unrecorded."""
         ...
 
-    def save(self, path: str) -> None: ...
+    def save(self, path: str, stop: SavedAt | None = None) -> None:
+        """Keep what was recorded; STOP is where the timeline ends, if that is in the middle of a segment."""
+        ...
+
     def close(self) -> None:
         """End the process, if it has not, and remove what was not saved."""
         ...
@@ -113,7 +116,8 @@ def resume_verb(verb: str, thread: int | None, signals: Sequence[tuple[int, int]
     return ";".join(words).encode()
 
 
-Save = Callable[[str], None]
+SavedAt = Mapping[str, Any]
+Save = Callable[[str, SavedAt | None], None]
 Note = Callable[[], str]
 Settle = Callable[[Progress | None], None]
 

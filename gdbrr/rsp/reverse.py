@@ -311,7 +311,7 @@ def parse_target(body: dict[str, Any]) -> Target:
 def resolve(target: Target, span: Span, now: Moment) -> Moment:
     """The moment a target without points means, seen from NOW."""
     if target.moment is not None:
-        moment = target.moment
+        moment = target.moment if span.clock is None else span.clock.present(target.moment)
         if not span.start.tick <= moment.tick <= span.end.tick:
             raise GdbrrError(f"moment {moment} is not in this demo", hint=f"it goes from {span.start} to {span.end}")
         return moment

@@ -8,10 +8,10 @@ tests fake it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from gdbrr.errors import GdbrrError
 
@@ -227,6 +227,20 @@ class Timeline(Protocol):
     def end(self) -> Moment: ...
     @property
     def epochs(self) -> Sequence[Epoch]: ...
+    @property
+    def ending(self) -> Mapping[str, Any] | None:
+        """The manifest's `stop`: where time ends, if that is in the middle of a segment."""
+        ...
+
+    def lasting(self, moment: Moment) -> Moment:
+        """The name of MOMENT that is true in each timeline of the same recording, however much more was recorded: one
+        behind the last operation of all is one behind that operation of its thread."""
+        ...
+
+    def present(self, moment: Moment) -> Moment:
+        """What a lasting name means here."""
+        ...
+
     def seek(self, moment: Moment, progress: Progress | None = None) -> Leaf: ...
     def last_hit(
         self, points: Sequence[Point], before: Moment, progress: Progress | None = None, *, count: int = 1

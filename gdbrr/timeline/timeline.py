@@ -8,11 +8,11 @@ Owns: the skeleton, the checkpoints and every leaf of one demo; `close` leaves n
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import Match, Soft
@@ -24,7 +24,7 @@ from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.clock import Clock
 from gdbrr.timeline.history import History
 from gdbrr.timeline.leaf import DemoLeaf
-from gdbrr.timeline.model import Call, Epoch, Hit, Moment, Point, Progress, Sent, ThreadView, Turn, meant
+from gdbrr.timeline.model import Call, Epoch, Hit, Interrupted, Moment, Point, Progress, Sent, ThreadView, Turn, meant
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
@@ -79,6 +79,15 @@ def start_replay(
         )
 
 
+def _saved_at(demo: Demo) -> tuple[int, Moment] | None:
+    """Thread and moment of the stop at which the demo was saved; None where its last operation is its end."""
+    stop = demo.manifest.get("stop")
+    if stop is None or not 0 <= stop["thread"] < len(demo.threads):
+        return None
+    moment = Moment.parse(stop["moment"])
+    return (stop["thread"], moment) if moment.tick == Order(demo).last_of(stop["thread"]) else None
+
+
 def _filtered(points: Sequence[Point], thread: int | None, condition: bytes) -> list[Point]:
     result = [
         replace(
@@ -122,7 +131,8 @@ class DemoTimeline:
         self._leaves: set[DemoLeaf] = set()
         self.soft: Soft | None = None
         """Once settled: output that differs from the recorded one."""
-        self._order = Order(demo, stop[0] if stop else None)
+        saved = None if stop or ground else _saved_at(demo)
+        self._order = Order(demo, stop[0] if stop else saved[0] if saved else None)
         self._calls = Calls(demo, self._order)
         self._signals = Signals(demo, self._order)
         self._replay = replay = ground.replay if ground else start_replay(demo, trust, self._order.final_thread)
@@ -137,7 +147,9 @@ class DemoTimeline:
             self._segments = Segments(self._checkpoints, self._order, len(demo.threads))
             self._search = Search(self._checkpoints, self._order, self._segments)
             self._history = History(self._checkpoints, self._order, self._segments, self._search)
-            self._end = Moment(demo.ticks)
+            self._end = self.present(saved[1]) if saved else Moment(demo.ticks)
+            self.lost_end = False
+            """Its end was not where it is said to be."""
             if stop:
                 thread, regs = stop
                 self._end = self._segments.locate(demo.ticks, thread, Match(regs, {}), progress, like)
@@ -154,6 +166,7 @@ class DemoTimeline:
             worker = self._checkpoints.worker_at(self._end.tick, progress)
             self.soft = self._checkpoints.soft or worker.slot.soft
             worker.drop()
+            self._settle_end(progress)
         except Desynchronised as error:
             if error.tick >= self._end.tick:
                 raise
@@ -161,6 +174,17 @@ class DemoTimeline:
             self._end = Moment(error.tick)
             return error
         return None
+
+    def _settle_end(self, progress: Progress | None) -> None:
+        """Whoever made the demo may have written any moment into it."""
+        if self._end.pc is None or self._ground is not None:
+            return
+        try:
+            self._segments.brought_to(self._end, progress).drop()
+        except (Interrupted, Desynchronised):
+            raise
+        except GdbrrError:
+            self.lost_end, self._end = True, Moment(self._order.ticks)
 
     def verify(self, progress: Progress | None = None) -> int:
         """Replay every stretch between two checkpoints once more and compare the states at its end; tells how many were
@@ -250,7 +274,8 @@ class DemoTimeline:
         return self._checkpoints.ticks
 
     def seek(self, moment: Moment, progress: Progress | None = None) -> DemoLeaf:
-        worker = self._checkpoints.with_room(lambda: self._segments.brought_to(self._checked(moment), progress))
+        moment = self._checked(moment)
+        worker = self._checkpoints.with_room(lambda: self._segments.brought_to(moment, progress))
         order = self._order
         last = None if order.ticks == self.demo.ticks else order.ticks
         threads = order.thread_of(moment.tick), order.final_thread
@@ -309,9 +334,9 @@ class DemoTimeline:
     def ordered(self, moments: Sequence[Moment], progress: Progress | None = None) -> list[Moment]:
         """MOMENTS in order of time; those of one tick at different pcs are put in order by replaying its segment."""
         result: list[Moment] = []
-        for tick in sorted({moment.tick for moment in moments}):
-            here = [moment for moment in moments if moment.tick == tick]
-            places = self._segments.places(tick, here, progress)
+        for tick in sorted({self.present(moment).tick for moment in moments}):
+            here = [moment for moment in moments if self.present(moment).tick == tick]
+            places = self._segments.places(tick, [self.present(moment) for moment in here], progress)
             result += [here[at] for at in sorted(range(len(here)), key=lambda at: places[at])]
         return result
 
@@ -320,10 +345,26 @@ class DemoTimeline:
             raise GdbrrError(f"the moment {moment} is behind the end", f"the last one is {self.end}; try rr-goto end")
         if moment.pc is not None and not (moment.pc < USER and moment.nth):
             raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
-        return moment
+        return self.present(moment)
 
     def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
-        return self._segments.previous(moment, progress)
+        return self._segments.previous(self.present(moment), progress)
+
+    @property
+    def ending(self) -> Mapping[str, Any] | None:
+        if self._end.pc is None:
+            return None
+        return {"thread": self._order.final_thread, "moment": str(self.lasting(self._end))}
+
+    def lasting(self, moment: Moment) -> Moment:
+        last = self._order.last_of(self._order.final_thread)
+        if moment.pc is None or moment.tick < self._order.ticks or last is None:
+            return moment
+        return replace(moment, tick=last)
+
+    def present(self, moment: Moment) -> Moment:
+        behind = moment.pc is not None and moment.tick == self._order.last_of(self._order.final_thread)
+        return replace(moment, tick=self._order.ticks) if behind else moment
 
     @property
     def doubtful(self) -> bool:

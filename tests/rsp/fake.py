@@ -319,6 +319,14 @@ class FakeTimeline:
     def waiting(self, thread: int, tick: int) -> Moment:
         return Moment(next((at for at in range(tick, len(ORDER)) if ORDER[at] == thread), len(ORDER)))
 
+    ending = None
+
+    def lasting(self, moment: Moment) -> Moment:
+        return moment
+
+    def present(self, moment: Moment) -> Moment:
+        return moment
+
     def birth(self, thread: int) -> Moment:
         return Moment(ORDER.index(thread) if thread else 0)
 
@@ -384,7 +392,7 @@ class FakeLive:
     def stop_recording(self) -> None:
         self.stopped = True
 
-    def save(self, path: str) -> None:
+    def save(self, path: str, stop: object = None) -> None:
         Path(path).write_text("saved")
 
     def close(self) -> None:

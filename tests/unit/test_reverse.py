@@ -196,7 +196,8 @@ def test_a_list_that_takes_long_is_asked_for_by_a_move(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(history, "changes", lambda *_: pytest.fail("it is late already"))
     monkeypatch.setattr(history, "Changes", lambda *_: Slow())
-    navigator = cast(Any, SimpleNamespace(timeline=object(), listed=history.Listing()))
+    timeline = SimpleNamespace(present=lambda moment: moment)
+    navigator = cast(Any, SimpleNamespace(timeline=timeline, listed=history.Listing()))
     link = cast(Any, SimpleNamespace(take_interrupt=lambda: False, pump=lambda: None))
     point = {"kind": "change", "addr": 0x1000, "length": 4}
     body = {"verb": "history", "points": [point], "before": "7", "count": 3}

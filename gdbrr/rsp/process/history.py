@@ -70,7 +70,7 @@ class Listing:
 
     def _rows(self, timeline: Timeline, target: Target, progress: Progress | None) -> dict[str, Any]:
         assert target.before is not None
-        before, began, cell = target.before, time.monotonic(), target.points[0]
+        before, began, cell = timeline.present(target.before), time.monotonic(), target.points[0]
         plain = target.birth is None and len(target.points) == len(split(target.points)) == 1 and cell.length <= 8
         if plain and not target.each:
             if self._changes is None or not self._changes.know(timeline, cell, before):
@@ -86,7 +86,7 @@ class Listing:
                 break
             if "moment" not in rows[-1] or rows[-1]["moved"]:
                 break
-            before = Moment.parse(rows[-1]["moment"])
+            before = timeline.present(Moment.parse(rows[-1]["moment"]))
         return {"rows": rows, "late": False, "each": target.each}
 
 
@@ -210,7 +210,7 @@ class Changes:
             if hit.moment.pc is None:
                 return look(self._timeline, hit, self._point, progress)
         return {
-            "moment": str(hit.moment),
+            "moment": str(self._timeline.lasting(hit.moment)),
             "tick": hit.moment.tick,
             "pc": hit.moment.pc,
             "thread": self._ids.get(hit.thread, 0),
@@ -226,7 +226,7 @@ def look(timeline: Timeline, hit: Hit, cell: Point, progress: Progress | None) -
         view = next((view for view in leaf.threads() if view.index == hit.thread), None)
         pc = hit.moment.pc if hit.moment.pc is not None else view.regs.get("rip", 0) if view is not None else 0
         return {
-            "moment": str(hit.moment),
+            "moment": str(timeline.lasting(hit.moment)),
             "tick": hit.moment.tick,
             "pc": pc,
             "thread": ids_of(leaf.threads()).get(view.tid, 0) if view is not None else 0,

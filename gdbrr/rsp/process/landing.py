@@ -133,7 +133,7 @@ class Landing:
         self._crash = 0
         if self.sent is not None and leaf.moment != Moment(self.sent.tick):
             self.sent = None
-        self.approximate = leaf.moment != moment
+        self.approximate = leaf.moment != self._timeline().present(moment)
         if not self.virtual_pid:
             first = min(debuggee.views().values(), key=lambda view: view.index, default=None)
             self.virtual_pid = debuggee.virtual(first.tid if first else debuggee.turn())
