@@ -17,6 +17,8 @@
 #define GR_WINDOW_ADDR 0x200000000000  // syscall/memory/memory.h: for each thread block
 #define GR_ROOM_ADDR 0x240000000000    // so are these
 #define GR_CTL_ADDR 0x280000000000
+#define GR_VOID_ADDR 0x280800000000    // syscall/memory/void.c
+#define GR_VOID_SIZE 0x800000000
 #define GR_THREADS_ADDR 0x281000000000
 #define GR_DATA_ADDR 0x282000000000
 #define GR_SHARE_ADDR 0x298000000000   // syscall/memory/memory.h: for each thread block

@@ -35,6 +35,7 @@
 #include "syscall/descriptor.h"
 #include "syscall/dispatch.h"
 #include "syscall/fd/output.h"
+#include "syscall/memory/memory.h"
 #include "syscall/query/query.h"
 #include "watch/points.h"
 
@@ -62,6 +63,7 @@ static bool open_pages(void)
 	struct stat st;
 	if (GR_RAW(SYS_fstat, GR_FD_CTL, &st) || (uint64_t)st.st_size < sizeof(struct gr_ctl))
 		return false;
+	gr_void_init(GR_FD_CTL);
 	if (map(GR_FD_CTL, GR_CTL_ADDR, sizeof(struct gr_ctl), PROT_READ | PROT_WRITE, MAP_SHARED) != (long)GR_CTL_ADDR)
 		return false;
 	if (memcmp(gr_ctl->magic, "gdbrrctl", 8) || gr_ctl->abi != GR_ABI_VERSION)

@@ -257,7 +257,7 @@ void gr_log_own(struct gr_thread *self, struct gr_event *ev, uint64_t floor)
 	put(self, ev);
 }
 
-static void log_rest(struct gr_thread *self, const struct gr_piece *piece, uint32_t done, uint64_t shift)
+void gr_log_more(struct gr_thread *self, const struct gr_piece *piece, uint32_t done, uint64_t shift)
 {
 	while (done < piece->len) {
 		uint32_t n = piece->len - done < GR_EVENT_DATA ? piece->len - done : GR_EVENT_DATA;
@@ -301,7 +301,7 @@ static void put_rest(struct gr_thread *self, const struct gr_piece *pieces, unsi
 	uint32_t room = GR_EVENT_DATA;
 	for (unsigned i = 0; i < count; i++) {
 		uint32_t n = pieces[i].len < room ? pieces[i].len : room;
-		log_rest(self, &pieces[i], n, shift);
+		gr_log_more(self, &pieces[i], n, shift);
 		room -= n;
 	}
 }

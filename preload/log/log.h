@@ -41,6 +41,9 @@ struct gr_piece { uint64_t addr; uint32_t len; uint32_t loose; }; // loose: not 
 // events, whose object is the address it belongs to: that of the piece plus `shift`.
 void gr_log_pieces(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count, uint64_t shift);
 
+// What an event had no room for: this piece from `done` on, in DATA events.
+void gr_log_more(struct gr_thread *self, const struct gr_piece *piece, uint32_t done, uint64_t shift);
+
 // The same for pieces that stand in a row behind one length; together they fit one event.
 void gr_log_joined(struct gr_thread *self, struct gr_event *ev, const struct gr_piece *pieces, unsigned count);
 

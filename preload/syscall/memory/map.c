@@ -41,8 +41,7 @@ static bool is_recorded(const struct gr_call *call)
 	return !is_anonymous(call) && (fd & GR_FD_RECORDED || (fd & GR_FD_CLASS) == GR_FD_NONE || gr_fd_rule(number) == GR_ACT_RECORD);
 }
 
-// The stores of a call that has no other outputs, in its room; then its end.
-static void log_stores(struct gr_call *call, struct gr_event *ev, const uint8_t *first, const struct gr_stores *stores)
+void gr_stores_log(struct gr_call *call, struct gr_event *ev, const uint8_t *first, const struct gr_stores *stores)
 {
 	const struct gr_piece piece = {(uint64_t)first, stores->at - first, false};
 	if (stores->full)
@@ -52,7 +51,7 @@ static void log_stores(struct gr_call *call, struct gr_event *ev, const uint8_t 
 	gr_log_pieces(call->self, ev, &piece, piece.len ? 1 : 0, 0);
 }
 
-static const uint8_t *open_stores(struct gr_call *call, uint64_t size, struct gr_stores *stores)
+const uint8_t *gr_stores_open(struct gr_call *call, uint64_t size, struct gr_stores *stores)
 {
 	size += size / 4096 * sizeof(struct gr_store) + 0x10000;
 	uint8_t *base = (uint8_t *)gr_room(call->self, size);
@@ -60,10 +59,10 @@ static const uint8_t *open_stores(struct gr_call *call, uint64_t size, struct gr
 	return base;
 }
 
-static void mapped(uint64_t from, uint64_t len)
+void gr_memory_changed(uint64_t from, uint64_t len)
 {
 	if (gr_copy_mapped)
-		gr_copy_mapped(from, (len + 4095) & ~4095ULL);
+		gr_copy_mapped(from, gr_whole_pages(len));
 }
 
 // The end of the heap moves: pages behind it are gone, and new when it comes back.
@@ -73,19 +72,23 @@ long gr_break(struct gr_call *call)
 	uint64_t from = ((uint64_t)(ret < before ? ret : before) + 4095) & ~4095ULL;
 	uint64_t to = ((uint64_t)(ret < before ? before : ret) + 4095) & ~4095ULL;
 	if (from < to)
-		mapped(from, to - from);
+		gr_memory_changed(from, to - from);
 	return ret;
 }
 
 // ---------------------------------------------------------------- mmap
-// The bytes of the file behind a fresh mapping: not all of it, pages beyond the end of the file are no memory.
-static uint64_t file_bytes(const struct gr_call *call)
+// The bytes of the file behind a fresh mapping, and how much of the mapping is memory: pages behind the end of the file are none,
+// what its last page has beyond its end is.
+static uint64_t file_bytes(const struct gr_call *call, uint64_t *there)
 {
 	struct stat st;
-	uint64_t offset = call->arg[5], len = call->arg[1];
-	if (GR_RAW(SYS_fstat, call->arg[4], &st) || (uint64_t)st.st_size <= offset)
+	uint64_t offset = call->arg[5], len = gr_whole_pages(call->arg[1]);
+	*there = len;
+	if (is_anonymous(call) || GR_RAW(SYS_fstat, call->arg[4], &st) || (!S_ISREG(st.st_mode) && (uint64_t)st.st_size <= offset))
 		return 0;
-	uint64_t n = st.st_size - offset;
+	uint64_t n = (uint64_t)st.st_size > offset ? st.st_size - offset : 0;
+	if (S_ISREG(st.st_mode) && gr_whole_pages(n) < len)
+		*there = gr_whole_pages(n);
 	return n < len ? n : len;
 }
 
@@ -99,21 +102,38 @@ static uint32_t identity(const struct gr_call *call)
 	return (uint32_t)gr_hash_word(hash, st.st_mtim.tv_nsec) | 1;
 }
 
-static void log_contents(struct gr_call *call, struct gr_event *ev)
+// What the last page has behind the end of the file is nearly always zeros: they are left out.
+static uint64_t without_zeros(uint64_t window, uint64_t n)
 {
-	uint64_t n = file_bytes(call), window = window_of(call);
-	if (n >= GR_WINDOW_SIZE)
-		gr_panic(call->self, GR_PANIC_REFUSED, "a mapped file of %u bytes\nrecord it with the class `file` native", n, 0);
-	if (!n || GR_RAW(SYS_mmap, window, n, PROT_READ, MAP_PRIVATE | MAP_FIXED, call->arg[4], call->arg[5]) != (long)window) {
-		gr_log(call->self, ev);
-		return;
-	}
-	const struct gr_piece piece = {window, (uint32_t)n, false};
-	gr_log_pieces(call->self, ev, &piece, 1, call->result - window);
-	GR_RAW(SYS_munmap, window, n);
+	uint64_t end = gr_whole_pages(n);
+	while (end > n && !((const char *)window)[end - 1])
+		end--;
+	return end;
 }
 
-static _Noreturn void refuse_alias(const struct gr_call *call)
+static void log_contents(struct gr_call *call, struct gr_event *ev, uint64_t n, uint64_t there)
+{
+	uint64_t window = window_of(call), len = gr_whole_pages(call->arg[1]);
+	const struct gr_store nothing = {call->result + there, len - there, GR_STORE_VOID, (uint32_t)call->arg[2]};
+	if (n >= GR_WINDOW_SIZE)
+		gr_panic(call->self, GR_PANIC_REFUSED, "a mapped file of %u bytes\nrecord it with the class `file` native", n, 0);
+	if (n && GR_RAW(SYS_mmap, window, n, PROT_READ, MAP_PRIVATE | MAP_FIXED, call->arg[4], call->arg[5]) != (long)window)
+		n = 0;
+	uint64_t bytes = n ? without_zeros(window, n) : 0, first = GR_EVENT_DATA - sizeof nothing;
+	const struct gr_piece all = {window, (uint32_t)bytes, false};
+	const struct gr_piece pieces[2] = {{window, (uint32_t)(bytes < first ? bytes : first), false}, {(uint64_t)&nothing, sizeof nothing, false}};
+	if (nothing.len) {
+		ev->object = sizeof nothing;
+		gr_log_pieces(call->self, ev, pieces, 2, 0);
+		gr_log_more(call->self, &all, pieces[0].len, call->result - window);
+	} else {
+		gr_log_pieces(call->self, ev, &all, bytes ? 1 : 0, call->result - window);
+	}
+	if (n)
+		GR_RAW(SYS_munmap, window, n);
+}
+
+_Noreturn void gr_view_refuse_alias(const struct gr_call *call)
 {
 	gr_panic(call->self, GR_PANIC_REFUSED,
 		 "a file that is mapped twice to be shared, so that a store to one mapping shows in the other"
@@ -144,27 +164,37 @@ static void record_mmap(struct gr_call *call)
 		key = gr_fd_key((int)a[4]);
 	}
 	bool write = a[2] & PROT_WRITE;
+	uint64_t there, len = gr_whole_pages(a[1]), bytes;
 	if (gr_view_alias(key, is_shared(call), write))
-		refuse_alias(call);
+		gr_view_refuse_alias(call);
 	if (a[3] & MAP_FIXED)
-		gr_outside_leaves(a[0], (a[1] + 4095) & ~4095ULL);
+		gr_outside_leaves(a[0], len);
 	call->result = ev.result = map_elsewhere(call);
 	if (GR_IS_ERR(call->result)) {
 		gr_log(call->self, &ev);
 		return;
 	}
+	bytes = file_bytes(call, &there);
 	if (key || is_shared(call))
-		gr_view_add(call->result, (a[1] + 4095) & ~4095ULL, key, a[5], is_shared(call), write);
+		gr_view_add((struct gr_view){
+			.addr = call->result, .len = len, .offset = a[5], .there = there, .key = key, .prot = a[2],
+			.shared = is_shared(call), .writable = write,
+		});
 	else
-		gr_view_forget(call->result, (a[1] + 4095) & ~4095ULL);
+		gr_view_forget(call->result, len);
 	if (is_shared(call) && !is_anonymous(call))
 		gr_outside_mapped(call, key, write);
 	if (call->action == GR_ACT_RECORD) {
-		log_contents(call, &ev);
+		log_contents(call, &ev, bytes, there);
 		return;
 	}
 	ev.check = identity(call);
 	gr_log(call->self, &ev);
+}
+
+static _Noreturn void unfit(const struct gr_call *call, const struct gr_event *ev)
+{
+	gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "outputs that do not fit the program's buffers");
 }
 
 // Shared mappings become private ones: the processes that shared them are not there, the copies of the replay are.
@@ -177,37 +207,80 @@ static long map_again(struct gr_call *call, const struct gr_event *ev)
 		gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapped file that was changed");
 	if (call->action != GR_ACT_RECORD)
 		return GR_RAW(SYS_mmap, ev->result, a[1], a[2], flags, a[4], a[5]);
+	uint64_t len = gr_whole_pages(a[1]), stores = ev->object;
 	long ret = GR_RAW(SYS_mmap, ev->result, a[1], PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
 	if (ret != ev->result)
 		return ret;
-	if (ev->len > 4 && ev->len - 4 <= a[1])
-		memcpy((void *)ret, ev->data + 4, ev->len - 4);
-	gr_call_more(call, ret, a[1]);
+	uint32_t n = 0;
+	if (ev->len >= sizeof n)
+		memcpy(&n, ev->data, sizeof n);
+	if (stores > ev->len || n > ev->len - stores || n > len)
+		unfit(call, ev);
+	memcpy((void *)ret, ev->data + sizeof n, n);
+	gr_call_more(call, ret, len);
 	GR_RAW(SYS_mprotect, ret, a[1], a[2]);
+	if (!gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_ALL))
+		unfit(call, ev);
 	return ret;
 }
 
 // ---------------------------------------------------------------- mremap
+static bool is_whole(uint64_t addr, uint64_t len)
+{
+	return GR_RAW(SYS_msync, addr, len, MS_ASYNC) == 0;
+}
+
 static void record_mremap(struct gr_call *call)
 {
 	const uint64_t *a = call->arg;
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
-	struct gr_stores stores = {0};
-	const uint8_t *first = NULL;
-	uint64_t old_len = (a[1] + 4095) & ~4095ULL, new_len = (a[2] + 4095) & ~4095ULL;
+	uint64_t old_len = gr_whole_pages(a[1]), new_len = gr_whole_pages(a[2]);
 	bool view = gr_view_any(a[0], old_len ? old_len : 1);
 	if (!old_len && view)
 		gr_panic(call->self, GR_PANIC_REFUSED, "a mapping that is made a second time by mremap with length 0", 0, 0);
+	struct gr_stores stores = {0};
+	bool over = a[3] & MREMAP_FIXED && is_whole(a[4], new_len);
+	const uint8_t *first = view || over ? gr_stores_open(call, view ? new_len + old_len : 0, &stores) : NULL;
 	call->result = gr_call_kernel(call);
+	if (GR_IS_ERR(call->result) && over && !is_whole(a[4], new_len)) // kernels before 6.17 clear the place first, and look then
+		gr_store_add(&stores, GR_STORE_UNMAP, a[4], new_len, 0, NULL);
 	if (view && !GR_IS_ERR(call->result)) {
-		gr_view_moved(a[0], old_len, call->result, new_len);
+		gr_view_moved(a[0], old_len, call->result, new_len, a[3] & MREMAP_DONTUNMAP, &stores);
 		gr_outside_moved(a[0], old_len, call->result);
-		if (new_len > old_len) {
-			first = open_stores(call, new_len - old_len, &stores);
-			gr_view_contents(call->result + old_len, new_len - old_len, &stores);
-		}
 	}
-	log_stores(call, &ev, first, &stores);
+	gr_stores_log(call, &ev, first, &stores);
+}
+
+// What was one mapping while recording may be two here: the second one stands for what lies behind the end of a file. They are
+// moved one by one. What they have more at the new place is as the last of them: empty memory, or none.
+struct move { uint64_t from, end, to, flags; bool failed; };
+
+static void move_piece(const struct gr_map *map, void *arg)
+{
+	struct move *m = arg;
+	uint64_t from = map->start > m->from ? map->start : m->from, end = map->end < m->end ? map->end : m->end;
+	if (from >= end || m->failed)
+		return;
+	uint64_t to = m->to + (from - m->from);
+	m->failed = GR_RAW(SYS_mremap, from, end - from, end - from, m->flags, to) != (long)to;
+}
+
+static bool move_pieces(uint64_t from, uint64_t old_len, uint64_t new_len, uint64_t flags, uint64_t to)
+{
+	uint64_t kept = old_len < new_len ? old_len : new_len, last = kept > 4096 ? kept - 4096 : 0;
+	struct move m = {from, from + kept, to, flags, false};
+	if (from != to && (!gr_maps_each(move_piece, &m) || m.failed))
+		return false;
+	if (old_len > new_len)
+		return from == to ? GR_RAW(SYS_munmap, to + new_len, old_len - new_len) == 0
+				  : flags & MREMAP_DONTUNMAP || GR_RAW(SYS_munmap, from + new_len, old_len - new_len) == 0;
+	return old_len == new_len || GR_RAW(SYS_mremap, to + last, kept - last, new_len - last, 0) == (long)(to + last);
+}
+
+static bool move(uint64_t from, uint64_t old_len, uint64_t new_len, uint64_t flags, uint64_t to)
+{
+	long ret = GR_RAW(SYS_mremap, from, old_len, new_len, flags, to);
+	return ret == (long)to || (ret == -EFAULT && move_pieces(from, gr_whole_pages(old_len), gr_whole_pages(new_len), flags, to));
 }
 
 // What a mapping leaves is free from the start of the call on, what it takes is taken at its end: in between it stands in
@@ -219,72 +292,22 @@ static void replay_mremap(struct gr_call *call)
 	uint64_t from = a[0], old_len = a[1], window = window_of(call);
 	bool peeked = gr_gate_peek(call->self, &ev) && !GR_IS_ERR(ev.result) && ev.result != (long)a[0];
 	if (peeked && !(a[3] & MREMAP_DONTUNMAP) && old_len && a[2] <= GR_WINDOW_SIZE &&
-	    GR_RAW(SYS_mremap, a[0], old_len, a[2], MREMAP_MAYMOVE | MREMAP_FIXED, window) == (long)window) {
-		mapped(a[0], a[1]); // a watched place is empty from here on, not from the end of the call on
+	    move(a[0], old_len, a[2], MREMAP_MAYMOVE | MREMAP_FIXED, window)) {
+		gr_memory_changed(a[0], a[1]); // a watched place is empty from here on, not from the end of the call on
 		from = window;
 		old_len = a[2];
 	}
 	gr_call_end(call, &ev);
-	if (GR_IS_ERR(ev.result))
+	if (GR_IS_ERR(ev.result)) {
+		gr_call_stores(call, &ev);
 		return;
+	}
 	uint64_t flags = ev.result == (long)from ? 0 : (a[3] & MREMAP_DONTUNMAP) | MREMAP_MAYMOVE | MREMAP_FIXED;
-	if (GR_RAW(SYS_mremap, from, old_len, a[2], flags, ev.result) != ev.result)
+	if (!move(from, old_len, a[2], flags, ev.result))
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");
 	if (from == a[0])
-		mapped(a[0], a[1]);
-	mapped(ev.result, a[2]);
-	gr_call_stores(call, &ev);
-}
-
-// ---------------------------------------------------------------- madvise
-// Advice that changes what memory holds, as what a replay can do about it: pages that may be dropped are dropped, because
-// when the kernel would do that is nobody's to know.
-static bool drops(uint64_t advice)
-{
-	return advice == MADV_DONTNEED || advice == MADV_FREE || advice == MADV_REMOVE || advice == 24; // MADV_DONTNEED_LOCKED
-}
-
-static void record_madvise(struct gr_call *call)
-{
-	const uint64_t *a = call->arg;
-	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
-	struct gr_call real = *call;
-	struct gr_stores stores = {0};
-	const uint8_t *first = NULL;
-	if (a[2] == MADV_FREE)
-		real.arg[2] = MADV_DONTNEED;
-	call->result = gr_call_kernel(&real);
-	if (a[2] == MADV_DONTFORK || a[2] == MADV_DOFORK)
-		gr_view_dont_fork(a[0], a[1], a[2] == MADV_DONTFORK);
-	if (drops(a[2]) && !GR_IS_ERR(call->result) && gr_view_any(a[0], a[1])) {
-		first = open_stores(call, a[1], &stores);
-		gr_view_contents(a[0], a[1], &stores); // a file's pages come back with the file's contents
-	}
-	log_stores(call, &ev, first, &stores);
-}
-
-// What is there now and what is used from now on: the addresses that the engine has set aside would all become memory.
-static void record_mlockall(struct gr_call *call)
-{
-	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
-	struct gr_call real = *call;
-	real.arg[0] |= MCL_ONFAULT;
-	call->result = ev.result = gr_call_kernel(&real);
-	gr_log(call->self, &ev);
-}
-
-// Advice about forks would be followed by checkpoints; all else makes no difference.
-static void replay_madvise(struct gr_call *call)
-{
-	struct gr_event ev;
-	const uint64_t *a = call->arg;
-	bool failed = gr_gate_peek(call->self, &ev) && GR_IS_ERR(ev.result);
-	if (!failed && drops(a[2])) {
-		GR_RAW(SYS_madvise, a[0], a[1], MADV_DONTNEED);
-		mapped(a[0], a[1]);
-	} else if (!failed && (a[2] == 102 || a[2] == 103)) // MADV_GUARD_INSTALL, MADV_GUARD_REMOVE
-		GR_RAW(SYS_madvise, a[0], a[1], a[2]);
-	gr_call_end(call, &ev);
+		gr_memory_changed(a[0], a[1]);
+	gr_memory_changed(ev.result, a[2]);
 	gr_call_stores(call, &ev);
 }
 
@@ -299,18 +322,15 @@ static void record(struct gr_call *call)
 	case SYS_mremap:
 		record_mremap(call);
 		return;
-	case SYS_madvise:
-		record_madvise(call);
-		return;
-	case SYS_mlockall:
-		record_mlockall(call);
-		return;
 	case SYS_munmap:
-		gr_outside_leaves(call->arg[0], (call->arg[1] + 4095) & ~4095ULL);
-		gr_view_forget(call->arg[0], (call->arg[1] + 4095) & ~4095ULL); // before somebody else can have the place
+		gr_outside_leaves(call->arg[0], gr_whole_pages(call->arg[1]));
+		gr_view_forget(call->arg[0], gr_whole_pages(call->arg[1])); // before somebody else can have the place
+		call->result = ev.result = gr_call_kernel(call);
+		gr_log(call->self, &ev);
+		return;
+	default:
+		gr_advice_record(call);
 	}
-	call->result = ev.result = gr_call_kernel(call);
-	gr_log(call->self, &ev);
 }
 
 static void replay(struct gr_call *call)
@@ -318,60 +338,38 @@ static void replay(struct gr_call *call)
 	struct gr_event ev;
 	long real = 0;
 	switch (call->nr) {
+	case SYS_mmap:
+		break;
+	case SYS_munmap:
+		real = gr_call_kernel(call);
+		gr_memory_changed(call->arg[0], call->arg[1]);
+		break;
 	case SYS_mremap:
 		replay_mremap(call);
 		return;
-	case SYS_madvise:
-		replay_madvise(call);
+	default:
+		gr_advice_replay(call);
 		return;
-	case SYS_munmap:
-		real = gr_call_kernel(call);
-		mapped(call->arg[0], call->arg[1]);
 	}
 	gr_call_end(call, &ev);
 	if (call->nr == SYS_mmap && !GR_IS_ERR(ev.result)) {
 		real = map_again(call, &ev);
-		mapped(ev.result, call->arg[1]);
+		gr_memory_changed(ev.result, call->arg[1]);
 	}
-	if ((call->nr == SYS_munmap || (call->nr == SYS_mmap && !GR_IS_ERR(ev.result))) && real != ev.result)
+	if ((call->nr == SYS_munmap || !GR_IS_ERR(ev.result)) && real != ev.result)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");
-}
-
-// What was mapped to be read is written to from here on.
-static void protect(const struct gr_call *call)
-{
-	bool alias = false;
-	if (gr_mode != GR_MODE_RECORD || !(call->arg[2] & PROT_WRITE) || !gr_view_protect(call->arg[0], call->arg[1], &alias))
-		return;
-	if (alias)
-		refuse_alias(call);
-	gr_outside_own_range(call->arg[0], call->arg[1]);
 }
 
 bool gr_memory(struct gr_call *call)
 {
 	switch (call->nr) {
-	case SYS_mprotect:
-	case SYS_pkey_mprotect:
-		protect(call);
-		return false;
 	case SYS_mmap:
 	case SYS_mremap:
 	case SYS_munmap:
-	case SYS_madvise:
-	// What follows changes nothing that a replay could see, and may be refused there.
-	case SYS_msync:
-	case SYS_mlock:
-	case SYS_mlock2:
-	case SYS_munlock:
-	case SYS_mlockall:
-	case SYS_munlockall:
-	case SYS_mbind:
-	case SYS_set_mempolicy:
-	case SYS_migrate_pages:
 		break;
 	default:
-		return false;
+		if (!gr_advice_is(call->nr))
+			return false;
 	}
 	call->action = call->nr == SYS_mmap && gr_mode == GR_MODE_RECORD && is_recorded(call) ? GR_ACT_RECORD : GR_ACT_NATIVE;
 	gr_call_start(call);

@@ -52,6 +52,8 @@ enum gr_store_kind {
 	GR_STORE_FD,      // `addr` is a new descriptor, `arg` its class
 	GR_STORE_CHDIR,   // the directory of the process is the path in the bytes
 	GR_STORE_ECHO,    // output of the program, `arg`: 1 or 2
+	GR_STORE_VOID,    // memory behind the end of a file: an access is SIGBUS; `arg`: its protection
+	GR_STORE_ADVICE,  // what madvise with the advice `arg` did before it failed
 };
 
 struct gr_store { uint64_t addr, len; uint32_t kind, arg; };
@@ -66,26 +68,70 @@ enum gr_store_part { GR_STORE_ALL, GR_STORE_MAPPINGS, GR_STORE_CONTENTS };
 bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part);
 
 // ---------------------------------------------------------------- view.c: mapped files, while recording
+struct gr_view {
+	uint64_t addr, len, offset;
+	uint64_t there; // bytes from the start on that are pages of the file; behind them an access is SIGBUS
+	uint32_t key;
+	uint8_t prot;
+	bool shared, writable, dont_fork;
+};
+
 // Remembers a mapping of a file; forgets what is mapped there no more.
-void gr_view_add(uint64_t addr, uint64_t len, uint32_t key, uint64_t offset, bool shared, bool writable);
+void gr_view_add(struct gr_view view);
 void gr_view_forget(uint64_t addr, uint64_t len);
-void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_len);
+// One that was moved, and perhaps `stays` where it was, too. It may have grown: what is new in it is told, some of which may lie
+// behind the end of the file.
+void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_len, bool stays, struct gr_stores *stores);
 void gr_view_dont_fork(uint64_t addr, uint64_t len, bool dont);
 
 // True when this memory is a view of a file.
 bool gr_view_any(uint64_t addr, uint64_t len);
 // The same for one that a child would share.
 bool gr_view_shared_writable(void);
-// What was shared to be read is written to from here on; true when there was such a view. `alias`: another view shows it, too.
-bool gr_view_protect(uint64_t addr, uint64_t len, bool *alias);
+// The protection is another; true when what was shared to be read is written to from here on. `alias`: another view shows it, too.
+bool gr_view_protect(uint64_t addr, uint64_t len, int prot, bool *alias);
 // A view of that file that a further shared view of it would have to follow.
 bool gr_view_alias(uint32_t key, bool shared, bool writable);
+_Noreturn void gr_view_refuse_alias(const struct gr_call *call); // map.c
 
-// map.c: calls of the class `memory` that need more than being made again. False for others.
+// ---------------------------------------------------------------- map.c
+// Calls of the class `memory` that need more than being made again. False for others.
 bool gr_memory(struct gr_call *call);
 
-// map.c: `brk` on replay.
+// `brk` on replay.
 long gr_break(struct gr_call *call);
+
+// The stores of a call that has no other outputs, in its room: open, add, then log them with the call's end.
+const uint8_t *gr_stores_open(struct gr_call *call, uint64_t size, struct gr_stores *stores);
+void gr_stores_log(struct gr_call *call, struct gr_event *ev, const uint8_t *first, const struct gr_stores *stores);
+
+// Replay: memory was mapped, unmapped or dropped there; whoever watches is told.
+void gr_memory_changed(uint64_t from, uint64_t len);
+
+static inline uint64_t gr_whole_pages(uint64_t len)
+{
+	return (len + 4095) & ~4095ULL;
+}
+
+// ---------------------------------------------------------------- advice.c: calls that say how memory is to be treated
+bool gr_advice_is(long nr);
+void gr_advice_record(struct gr_call *call);
+void gr_advice_replay(struct gr_call *call);
+// Replay: drops the pages, or guards them, as the advice says.
+void gr_advice_follow(uint64_t addr, uint64_t len, uint64_t advice);
+
+// ---------------------------------------------------------------- void.c: memory that is not there, on replay
+// `fd`: any file, whose contents do not matter.
+void gr_void_init(int fd);
+// Maps it; false where the kernel refuses.
+bool gr_void_map(uint64_t addr, uint64_t len, int prot);
+
+// ---------------------------------------------------------------- maps.c: what is mapped, as the kernel tells
+struct gr_map { uint64_t start, end, offset, device, inode; int prot; bool shared; };
+
+// All mappings by address; false where the kernel does not tell.
+bool gr_maps_each(void (*each)(const struct gr_map *map, void *arg), void *arg);
+bool gr_map_is_engines(const struct gr_map *map);
 
 // What a call that writes to files changed in views of them.
 void gr_view_written(const struct gr_call *call, struct gr_stores *stores);

@@ -82,6 +82,10 @@ static bool map(const struct gr_store *s)
 		return GR_RAW(SYS_munmap, s->addr, s->len) == 0;
 	case GR_STORE_PROTECT:
 		return GR_RAW(SYS_mprotect, s->addr, s->len, s->arg) == 0;
+	case GR_STORE_VOID:
+		return gr_void_map(s->addr, s->len, s->arg);
+	case GR_STORE_ADVICE:
+		gr_advice_follow(s->addr, s->len, s->arg);
 	}
 	return true;
 }
@@ -117,7 +121,7 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 		if (!content && part != GR_STORE_CONTENTS) {
 			if (!map(&s))
 				return false;
-			if (gr_copy_mapped && (s.kind == GR_STORE_MAP || s.kind == GR_STORE_UNMAP))
+			if (gr_copy_mapped && (s.kind == GR_STORE_MAP || s.kind == GR_STORE_UNMAP || s.kind == GR_STORE_VOID))
 				gr_copy_mapped(s.addr, s.len);
 		}
 		if (content && part != GR_STORE_MAPPINGS &&

@@ -18,13 +18,11 @@
 
 #define VIEWS 16384
 
-struct view { uint64_t addr, len, offset; uint32_t key; bool shared, writable, dont_fork; };
-
-static struct view views[VIEWS];
+static struct gr_view views[VIEWS];
 static uint32_t count;
 static uint32_t held; // for a few hundred instructions, none of which waits
 
-static void append(struct view view)
+static void append(struct gr_view view)
 {
 	if (!view.len)
 		return;
@@ -33,24 +31,33 @@ static void append(struct view view)
 	views[count++] = view;
 }
 
-// What of a view lies in front of and behind the range stays. Returns the part of it that was in the range.
-static struct view cut(uint32_t i, uint64_t addr, uint64_t end)
+static struct gr_view part(const struct gr_view *v, uint64_t from, uint64_t to)
 {
-	struct view v = views[i], inside = v, rest = v;
+	struct gr_view ret = *v;
+	uint64_t at = from - v->addr;
+	ret.addr = from;
+	ret.len = to - from;
+	ret.offset += at;
+	ret.there = v->there > at ? v->there - at : 0;
+	if (ret.there > ret.len)
+		ret.there = ret.len;
+	return ret;
+}
+
+// What of a view lies in front of and behind the range stays. Returns the part of it that was in the range.
+static struct gr_view cut(uint32_t i, uint64_t addr, uint64_t end)
+{
+	struct gr_view v = views[i], inside, rest;
 	uint64_t v_end = v.addr + v.len;
 	uint64_t from = v.addr > addr ? v.addr : addr, to = v_end < end ? v_end : end;
-	inside.addr = from;
-	inside.len = to - from;
-	inside.offset += from - v.addr;
-	views[i].len = from - v.addr;
-	rest.addr = to;
-	rest.len = v_end - to;
-	rest.offset += to - v.addr;
+	inside = part(&v, from, to);
+	rest = part(&v, to, v_end);
+	views[i] = part(&v, v.addr, from);
 	append(rest);
 	return inside;
 }
 
-static bool meets(const struct view *v, uint64_t addr, uint64_t end)
+static bool meets(const struct gr_view *v, uint64_t addr, uint64_t end)
 {
 	return v->len && v->addr < end && addr < v->addr + v->len;
 }
@@ -67,11 +74,11 @@ static void forget(uint64_t addr, uint64_t end)
 	count = kept;
 }
 
-void gr_view_add(uint64_t addr, uint64_t len, uint32_t key, uint64_t offset, bool shared, bool may_write)
+void gr_view_add(struct gr_view view)
 {
 	gr_latch(&held);
-	forget(addr, addr + len);
-	append((struct view){addr, len, offset, key, shared, may_write, false});
+	forget(view.addr, view.addr + view.len);
+	append(view);
 	gr_unlatch(&held);
 }
 
@@ -82,15 +89,68 @@ void gr_view_forget(uint64_t addr, uint64_t len)
 	gr_unlatch(&held);
 }
 
-void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_len)
+static void copy_out(uint64_t addr, uint64_t len, struct gr_stores *stores)
+{
+	char page[4096];
+	while (len) {
+		uint64_t n = 4096 - (addr & 4095);
+		n = n < len ? n : len;
+		if (gr_peek(page, addr, n) == n) // else: behind the end of the file
+			gr_store_add(stores, GR_STORE_BYTES, addr, n, 0, page);
+		addr += n;
+		len -= n;
+	}
+}
+
+// Of memory that may lie behind the end of its file: how much is there. Without the right to read it nobody can say.
+static uint64_t reaches(uint64_t addr, uint64_t len, int prot)
+{
+	char byte;
+	uint64_t there = 0, beyond = len / 4096 + 1; // in pages
+	if (!(prot & PROT_READ))
+		return len;
+	while (beyond - there > 1) {
+		uint64_t middle = there + (beyond - there) / 2;
+		if (gr_peek(&byte, addr + (middle - 1) * 4096, 1) == 1)
+			there = middle;
+		else
+			beyond = middle;
+	}
+	return there * 4096;
+}
+
+// Its new part is told whole: a replay, which has no file, finds zeros there.
+static void grown(struct gr_view *v, uint64_t by, struct gr_stores *stores)
+{
+	uint64_t old_len = v->len;
+	v->len += by;
+	if (v->there == old_len)
+		v->there += reaches(v->addr + old_len, by, v->prot);
+	if (v->there > old_len)
+		copy_out(v->addr + old_len, v->there - old_len, stores);
+	if (v->there < v->len) {
+		uint64_t from = v->there > old_len ? v->there : old_len;
+		gr_store_add(stores, GR_STORE_VOID, v->addr + from, v->len - from, v->prot, NULL);
+	}
+}
+
+void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_len, bool stays, struct gr_stores *stores)
 {
 	gr_latch(&held);
 	for (uint32_t i = 0, n = count; i < n; i++) {
 		if (!meets(&views[i], from, from + old_len))
 			continue;
-		struct view moved = cut(i, from, from + old_len);
+		struct gr_view moved = cut(i, from, from + old_len);
+		if (stays) { // the old place shows the file again
+			append(moved);
+			copy_out(moved.addr, moved.there, stores);
+		}
 		moved.addr = to + (moved.addr - from);
-		moved.len = moved.addr - to + moved.len == old_len ? new_len - (moved.addr - to) : moved.len;
+		uint64_t end = moved.addr - to + moved.len;
+		if (new_len < end)
+			moved = part(&moved, moved.addr, new_len > moved.addr - to ? to + new_len : moved.addr);
+		else if (end == old_len && new_len > old_len)
+			grown(&moved, new_len - old_len, stores);
 		append(moved);
 	}
 	forget(0, 0); // drops the empty ones
@@ -102,7 +162,7 @@ void gr_view_dont_fork(uint64_t addr, uint64_t len, bool dont)
 	gr_latch(&held);
 	for (uint32_t i = 0, n = count; i < n; i++)
 		if (meets(&views[i], addr, addr + len)) {
-			struct view inside = cut(i, addr, addr + len);
+			struct gr_view inside = cut(i, addr, addr + len);
 			inside.dont_fork = dont;
 			append(inside);
 		}
@@ -130,7 +190,7 @@ bool gr_view_shared_writable(void)
 }
 
 // Another shared view of the same part of the file.
-static bool doubled(const struct view *v)
+static bool doubled(const struct gr_view *v)
 {
 	for (uint32_t i = 0; i < count; i++)
 		if (views[i].len && views[i].addr != v->addr && views[i].shared && v->key && views[i].key == v->key &&
@@ -139,15 +199,18 @@ static bool doubled(const struct view *v)
 	return false;
 }
 
-bool gr_view_protect(uint64_t addr, uint64_t len, bool *alias)
+bool gr_view_protect(uint64_t addr, uint64_t len, int prot, bool *alias)
 {
 	bool found = false;
 	gr_latch(&held);
 	for (uint32_t i = 0, n = count; i < n; i++)
-		if (meets(&views[i], addr, addr + len) && views[i].shared && !views[i].writable) {
-			struct view inside = cut(i, addr, addr + len);
-			inside.writable = found = true;
-			*alias |= doubled(&inside);
+		if (meets(&views[i], addr, addr + len)) {
+			struct gr_view inside = cut(i, addr, addr + len);
+			if (prot & PROT_WRITE && inside.shared && !inside.writable) {
+				inside.writable = found = true;
+				*alias |= doubled(&inside);
+			}
+			inside.prot = prot;
 			append(inside);
 		}
 	forget(0, 0);
@@ -166,19 +229,6 @@ bool gr_view_alias(uint32_t key, bool shared, bool may_write)
 }
 
 // ---------------------------------------------------------------- what changed
-static void copy_out(uint64_t addr, uint64_t len, struct gr_stores *stores)
-{
-	char page[4096];
-	while (len) {
-		uint64_t n = 4096 - (addr & 4095);
-		n = n < len ? n : len;
-		if (gr_peek(page, addr, n) == n) // else: behind the end of the file
-			gr_store_add(stores, GR_STORE_BYTES, addr, n, 0, page);
-		addr += n;
-		len -= n;
-	}
-}
-
 // The part of every view of the file that shows `len` bytes from `offset` on.
 static void changed(uint32_t key, uint64_t offset, uint64_t len, bool zeroed, struct gr_stores *stores)
 {
@@ -187,16 +237,49 @@ static void changed(uint32_t key, uint64_t offset, uint64_t len, bool zeroed, st
 	gr_outside_own_file(key);
 	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct view *v = &views[i];
+		const struct gr_view *v = &views[i];
 		uint64_t end = offset + len < offset ? ~0ULL : offset + len;
 		uint64_t from = offset > v->offset ? offset : v->offset;
 		uint64_t to = end < v->offset + v->len ? end : v->offset + v->len;
 		if (v->key != key || from >= to)
 			continue;
-		if (zeroed)
+		if (to > v->offset + v->there)
+			to = v->offset + v->there;
+		if (from >= to)
+			continue;
+		if (zeroed && v->shared) // who wrote to a view of his own has pages of his own
 			gr_store_add(stores, GR_STORE_ZERO, v->addr + (from - v->offset), to - from, 0, NULL);
 		else
 			copy_out(v->addr + (from - v->offset), to - from, stores);
+	}
+	gr_unlatch(&held);
+}
+
+static uint64_t size_of(int fd)
+{
+	struct stat st;
+	return GR_RAW(SYS_fstat, fd, &st) ? 0 : st.st_size;
+}
+
+// The file is as long as this now. What lies behind its end is no memory any more; what it has more is, and is empty.
+static void resized(uint32_t key, uint64_t size, struct gr_stores *stores)
+{
+	if (!key)
+		return;
+	gr_outside_own_file(key);
+	gr_latch(&held);
+	for (uint32_t i = 0; i < count; i++) {
+		struct gr_view *v = &views[i];
+		if (v->key != key || !v->len)
+			continue;
+		uint64_t end = size > v->offset ? size - v->offset : 0, was = v->there;
+		v->there = gr_whole_pages(end) < v->len ? gr_whole_pages(end) : v->len;
+		if (v->there < was)
+			gr_store_add(stores, GR_STORE_VOID, v->addr + v->there, was - v->there, v->prot, NULL);
+		else if (v->there > was)
+			gr_store_add(stores, GR_STORE_MAP, v->addr + was, v->there - was, v->prot, NULL);
+		if (end < v->there && v->there <= was) // the rest of the last page is empty
+			copy_out(v->addr + end, v->there - end, stores);
 	}
 	gr_unlatch(&held);
 }
@@ -205,7 +288,7 @@ void gr_view_contents(uint64_t addr, uint64_t len, struct gr_stores *stores)
 {
 	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++) {
-		const struct view *v = &views[i];
+		const struct gr_view *v = &views[i];
 		uint64_t from = addr > v->addr ? addr : v->addr;
 		uint64_t to = addr + len < v->addr + v->len ? addr + len : v->addr + v->len;
 		if (from < to)
@@ -286,12 +369,13 @@ void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
 			written_to_self(call, stores);
 		return;
 	case SYS_ftruncate:
-		changed(gr_fd_key(fd), a[1], ~0ULL - a[1], true, stores);
+		resized(gr_fd_key(fd), a[1], stores);
 		return;
 	case SYS_truncate:
-		changed(gr_file_key(AT_FDCWD, a[0], 0), a[1], ~0ULL - a[1], true, stores);
+		resized(gr_file_key(AT_FDCWD, a[0], 0), a[1], stores);
 		return;
 	case SYS_fallocate:
+		resized(gr_fd_key(fd), size_of(fd), stores);
 		if (a[1] & 0x12) // FALLOC_FL_PUNCH_HOLE, FALLOC_FL_ZERO_RANGE
 			changed(gr_fd_key(fd), a[2], a[3], true, stores);
 		else if (a[1] & 0x28) // FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_INSERT_RANGE
@@ -301,11 +385,13 @@ void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
 	case SYS_open:
 	case SYS_openat:
 		if (call->nr == SYS_creat || a[call->nr == SYS_open ? 1 : 2] & O_TRUNC)
-			changed(gr_fd_key(call->result), 0, ~0ULL, true, stores);
+			resized(gr_fd_key(call->result), 0, stores);
 		return;
 	default:
 		return;
 	}
-	if (n)
-		changed(gr_fd_key(fd), end - n, n, false, stores);
+	if (!n)
+		return;
+	resized(gr_fd_key(fd), size_of(fd), stores);
+	changed(gr_fd_key(fd), end - n, n, false, stores);
 }
