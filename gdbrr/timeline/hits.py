@@ -50,6 +50,8 @@ class Pass:
         self._before: list[Found] = []
         self.lost = False
         """More were hit than are known."""
+        self._closed: tuple[list[Found], bool, int] | None = None
+        """Of one whose process has gone: its hits, whether it arrived, and how many were logged."""
         self.worker = source.wake(order.final_thread)
         self._begin_first()
 
@@ -82,6 +84,8 @@ class Pass:
         self.worker.begin(FOREVER if inside.tick >= self._order.ticks else inside.tick + 1, armed)
 
     def done(self) -> bool:
+        if self._closed is not None:
+            return True
         if not self.ended():
             return False
         self.worker.check()
@@ -97,11 +101,24 @@ class Pass:
 
     def ended(self) -> bool:
         """Whether it needs no processor any more; what it has logged is taken, so that it need not wait for that."""
+        if self._closed is not None:
+            return True
         stands = self.worker.done()  # asked first: who still runs may pass its new end behind the look at that
         again = self._look_for_end()
         if self._every:
             self.worker.slot.take_hits(self._log)
         return stands and not again
+
+    def close(self) -> None:
+        """The process of one that has ended goes, if nothing is left for it to do: there are not many at a time. What
+        it has found stays; what it failed with is said when it is its turn."""
+        if self._closed is not None or not self._second or self.worker.slot.panic:
+            return
+        if not self._looked:
+            self._looked = True
+            self.worker.look()
+        self._closed = self.hits(), self.arrived, self.logged
+        self.worker.drop()
 
     def nap(self, progress: Progress | None, what: str, fraction: float) -> None:
         """Let it run for a moment."""
@@ -140,6 +157,8 @@ class Pass:
 
     def hits(self) -> list[Found]:
         """What was hit before the end of the pass, in order of time."""
+        if self._closed is not None:
+            return self._closed[0]
         slot = self.worker.slot
         if self._every:
             slot.take_hits(self._log)
@@ -165,7 +184,7 @@ class Pass:
     @property
     def logged(self) -> int:
         """Hits so far."""
-        return int(self.worker.slot.raw.hits)
+        return self._closed[2] if self._closed is not None else int(self.worker.slot.raw.hits)
 
     @property
     def by_pages(self) -> bool:
@@ -173,6 +192,8 @@ class Pass:
 
     @property
     def arrived(self) -> bool:
+        if self._closed is not None:
+            return self._closed[1]
         return self._inside is None or self.worker.slot.state == lib.GR_S_TRAPPED
 
     def drop(self) -> None:

@@ -20,7 +20,7 @@ from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.step import wide
 from gdbrr.timeline.step.found import Found, named
 from gdbrr.timeline.step.points import STORES, Piece, groups_of
-from gdbrr.timeline.step.row import MANY, Row
+from gdbrr.timeline.step.row import MANY, Begin, Row
 from gdbrr.timeline.step.writers import Writers
 from gdbrr.timeline.tracer import NoProcess
 from gdbrr.timeline.worker import Checkpoint, NoRegister, Worker
@@ -169,6 +169,8 @@ class Search:
                     else:
                         late.nap(progress, "searching", row.fraction)
                     continue
+                if not row.first_is_begun:
+                    continue
                 if together := len(passes) == 1 and passes[0].arrived and not run.wide:
                     found, whole = passes[0].hits(), not passes[0].lost
                     if run.beside:
@@ -188,8 +190,11 @@ class Search:
         finally:
             row.drop()
 
-    def _begun(self, run: Run) -> list[Pass]:
-        return [Pass(run.source, self._order, [*group, *run.beside], run.end, run.inside) for group in run.groups]
+    def _begun(self, run: Run) -> list[Begin]:
+        def begin(group: list[Piece]) -> Begin:
+            return lambda: Pass(run.source, self._order, [*group, *run.beside], run.end, run.inside)
+
+        return [begin(group) for group in run.groups]
 
     def _halves(self, run: Run) -> list[Run]:
         """The same in two, the later one first: where there are many hits, most of them are of no use."""

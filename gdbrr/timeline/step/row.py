@@ -23,6 +23,7 @@ _AHEAD = 8
 MANY = 2 * lib.GR_HITS
 """Hits of one run, from which on it pays to cut it in two."""
 _Part = TypeVar("_Part", bound="Part")
+Begin = Callable[[], Pass]
 Between = Callable[[Checkpoint, int], "Checkpoint | None"]
 """Leaves a checkpoint behind another one, at a tick, if there may be one more."""
 
@@ -42,7 +43,17 @@ class Part(Protocol):
 class _Place(Generic[_Part]):
     part: _Part
     passes: list[Pass] = field(default_factory=list)
-    """Empty before it is begun."""
+    """Those that were begun."""
+    waiting: list[Begin] | None = None
+    """The others, which take their turn; None before it is begun."""
+
+    def begin(self, room: int, needed: bool) -> int:
+        """As many more as there is ROOM for, and one in any case if it is NEEDED and none runs; tells how many."""
+        begun = 0
+        while self.waiting and (begun < room or (needed and not begun and all(one.ended() for one in self.passes))):
+            self.passes.append(self.waiting.pop(0)())
+            begun += 1
+        return begun
 
 
 class Row(Generic[_Part]):
@@ -55,7 +66,7 @@ class Row(Generic[_Part]):
     def __init__(
         self,
         parts: Sequence[_Part],
-        begin: Callable[[_Part], list[Pass]],
+        begin: Callable[[_Part], list[Begin]],
         at_once: int,
         between: Between,
         newest_first: bool,
@@ -69,18 +80,28 @@ class Row(Generic[_Part]):
 
     def fill(self) -> bool:
         """Begin as many as there is room for; whether any is left."""
-        room = self._at_once - sum(not one.ended() for place in self._places for one in place.passes)
+        room = self._at_once
+        for one in [one for place in self._places for one in place.passes]:
+            if one.ended():
+                one.close()
+            else:
+                room -= 1
         room -= room > 0 and self._share()
         for number, place in enumerate(self._places[: _AHEAD * (self._at_once - 1) + 1]):
-            if not place.passes and (room > 0 or not number):
-                place.passes = self._begin(place.part)
-                room -= len(place.passes)
+            if place.waiting is None and (room > 0 or not number):
+                place.waiting = self._begin(place.part)
+            room -= place.begin(room, not number)
         return bool(self._places)
 
     def _share(self) -> bool:
         """The later half of what is left of one that meets its points often is another's."""
         for number, place in enumerate(self._places):
-            if len(place.passes) != 1 or place.passes[0].ended() or place.passes[0].worker.slot.raw.met <= MANY:
+            if (
+                len(place.passes) != 1
+                or place.waiting
+                or place.passes[0].ended()
+                or place.passes[0].worker.slot.raw.met <= MANY
+            ):
                 continue
             one, part = place.passes[0], place.part
             middle = one.middle()
@@ -90,13 +111,19 @@ class Row(Generic[_Part]):
                 place.part = replace(part, end=middle, inside=None)  # type: ignore[type-var]
                 later = _Place(replace(part, source=source))  # type: ignore[type-var]
                 self._places.insert(number + (not self._newest_first), later)
-                later.passes = self._begin(later.part)
+                later.waiting = self._begin(later.part)
+                later.begin(1, True)
                 return True
         return False
 
     @property
     def first(self) -> tuple[_Part, list[Pass]]:
         return self._places[0].part, self._places[0].passes
+
+    @property
+    def first_is_begun(self) -> bool:
+        """Whether none of its passes waits for another one to end."""
+        return not self._places[0].waiting
 
     @property
     def fraction(self) -> float:
@@ -123,7 +150,7 @@ class Row(Generic[_Part]):
 def _drop(place: _Place[_Part]) -> None:
     for one in place.passes:
         one.drop()
-    place.passes = []
+    place.passes, place.waiting = [], None
 
 
 @dataclass(frozen=True)
@@ -145,8 +172,8 @@ def made(
 ) -> Iterator[tuple[Single, list[Found]]]:
     """What each run found, in their order."""
 
-    def begin(run: Single) -> list[Pass]:
-        return [Pass(run.source, order, run.pieces, run.end, run.inside, every=True)]
+    def begin(run: Single) -> list[Begin]:
+        return [lambda: Pass(run.source, order, run.pieces, run.end, run.inside, every=True)]
 
     row = Row(runs, begin, at_once, between, newest_first=False)
     try:

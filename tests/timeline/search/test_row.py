@@ -40,6 +40,9 @@ class Fake:
     def ended(self) -> bool:
         return self.over
 
+    def close(self) -> None:
+        assert self.over
+
     def drop(self) -> None:
         self.dropped = True
 
@@ -49,8 +52,11 @@ def row_of(names: str, at_once: int) -> tuple[Row[Any], list[str], dict[str, Fak
     passes: dict[str, Fake] = {}
 
     def begin(part: Any) -> Any:
-        passes[part.name] = Fake(begun, part.name)
-        return [passes[part.name]]
+        def one() -> Fake:
+            passes[part.name] = Fake(begun, part.name)
+            return passes[part.name]
+
+        return [one]
 
     return Row([Part(name) for name in names], begin, at_once, lambda source, tick: None, True), begun, passes
 
@@ -213,3 +219,14 @@ def test_one_that_passes_its_new_end_between_two_looks_runs_again(
     for found, wanted in zip(asked(demo, value, BESIDE), expected, strict=True):
         assert found == wanted and halves
         halves.clear()
+
+
+@pytest.mark.limit(120)
+def test_points_that_need_more_runs_than_there_may_be_processes(demo: Path, hits_program: Program) -> None:
+    """Four debug registers in each run. The last of all hits is the last one of its own point."""
+    start = hits_program.symbols["leaf"]
+    points = [Point(PointKind.EXEC, start + at) for at in range(0, -600, -1)]
+    with open_demo(demo) as timeline:
+        found = timeline.last_hit([*points], before=timeline.end)
+        assert found is not None and len(children()) < 40
+        assert found == timeline.last_hit([found.point]) and found != timeline.last_hit([points[0]])
