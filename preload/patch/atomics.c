@@ -16,6 +16,13 @@
 
 struct file { const uint8_t *bytes; uint64_t size; };
 
+// INVARIANT(within-the-file): what a program header claims is asked for here before a byte of it is looked at. No sum is made of
+// what the file says, because it may wrap.
+static bool is_in(const struct file *file, const Elf64_Phdr *phdr)
+{
+	return phdr->p_offset <= file->size && phdr->p_filesz <= file->size - phdr->p_offset;
+}
+
 // ---------------------------------------------------------------- functions
 struct starts { const uint8_t *table; uint32_t count; uint64_t base; };
 
@@ -30,9 +37,9 @@ static int32_t word_at(const uint8_t *p)
 static struct starts starts_of(const struct file *file, const Elf64_Phdr *phdr)
 {
 	struct starts found = {0};
-	const uint8_t *hdr = file->bytes + phdr->p_offset;
-	if (phdr->p_offset > file->size || phdr->p_filesz > file->size - phdr->p_offset || phdr->p_filesz < 12)
+	if (phdr->p_filesz < 12)
 		return found;
+	const uint8_t *hdr = file->bytes + phdr->p_offset;
 	if (hdr[0] != 1 || hdr[2] != 0x03 || hdr[3] != 0x3b)
 		return found;
 	found.count = (uint32_t)word_at(hdr + 8);
@@ -78,14 +85,15 @@ static enum kind kind_at(const uint8_t *p)
 
 struct code { const uint8_t *bytes; uint64_t size, addr; };
 
-// INVARIANT(decoded-forwards): places come in rising order, so the decoder goes through each function once.
+// INVARIANT(decoded-forwards): places come in rising order, so the decoder goes through each function once. A table of functions
+// that is not sorted would lead back: what lies there is left out.
 struct place { uint64_t start, pc; };
 
 static bool is_instruction(const struct code *code, const struct starts *starts, uint64_t at, struct place *before)
 {
 	uint64_t start = start_of(starts, code->addr + at);
 	struct gr_insn insn;
-	if (start < code->addr || start - code->addr > at)
+	if (start < code->addr || start - code->addr > at || start < before->start)
 		return false;
 	if (before->start != start)
 		*before = (struct place){start, start - code->addr};
@@ -111,6 +119,7 @@ void gr_atomics_find(const uint8_t *bytes, uint64_t size, struct gr_atomics *ret
 {
 	const struct file file = {bytes, size};
 	struct starts starts = {0};
+	uint64_t left = size; // segments of code do not overlap, so all of them are no more than the file
 	Elf64_Ehdr ehdr;
 	Elf64_Phdr phdr;
 	*ret = (struct gr_atomics){0};
@@ -123,13 +132,17 @@ void gr_atomics_find(const uint8_t *bytes, uint64_t size, struct gr_atomics *ret
 	for (int pass = 0; pass < 2; pass++) {
 		for (unsigned i = 0; i < ehdr.e_phnum; i++) {
 			memcpy(&phdr, bytes + ehdr.e_phoff + i * sizeof phdr, sizeof phdr);
+			if (!is_in(&file, &phdr))
+				continue;
 			if (pass == 0 && phdr.p_type == PT_GNU_EH_FRAME)
 				starts = starts_of(&file, &phdr);
-			if (pass == 0 && phdr.p_type == PT_INTERP && phdr.p_filesz < sizeof ret->loader && phdr.p_offset <= size - phdr.p_filesz)
+			if (pass == 0 && phdr.p_type == PT_INTERP && phdr.p_filesz < sizeof ret->loader)
 				memcpy(ret->loader, bytes + phdr.p_offset, phdr.p_filesz);
 			bool code = pass == 1 && phdr.p_type == PT_LOAD && phdr.p_flags & PF_X;
-			if (code && phdr.p_offset <= size && phdr.p_filesz <= size - phdr.p_offset)
-				look(&(struct code){bytes + phdr.p_offset, phdr.p_filesz, phdr.p_vaddr}, &starts, ret);
+			if (!code || phdr.p_filesz > left)
+				continue;
+			left -= phdr.p_filesz;
+			look(&(struct code){bytes + phdr.p_offset, phdr.p_filesz, phdr.p_vaddr}, &starts, ret);
 		}
 	}
 }
