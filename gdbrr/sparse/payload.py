@@ -8,18 +8,18 @@ are none: an altered demo has as many events, each as long as it was.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import ffi, lib
 from gdbrr.config import tables
 from gdbrr.demo import carried
+from gdbrr.demo.reader import Demo
 from gdbrr.demo.writer import Writer, atomic
 from gdbrr.sparse.tour import Names, Thing
 
 if TYPE_CHECKING:
-    from gdbrr.demo.reader import Demo
     from gdbrr.sparse.tour import Arguments
 
 _STORE = struct.Struct("<QQII")  # struct gr_store: address, length, kind, argument
@@ -173,8 +173,11 @@ def rewrite(
     changes: Iterable[tuple[Span, bytes]],
     note: object = None,
     manifest: Mapping[str, object] | None = None,
+    check: Callable[[Demo], None] | None = None,
 ) -> int:
-    """DEMO again at OUT, with other bytes in place of some, as many as there were. MANIFEST: what else is another."""
+    """DEMO again at OUT, with other bytes in place of some, as many as there were. MANIFEST: what else is another.
+
+    CHECK looks at the new demo before it gets its name, and may raise."""
     by_block: dict[int, list[tuple[int, bytes]]] = {}
     for span, instead in changes:
         by_block.setdefault(span.block, []).append((span.at, instead))
@@ -189,4 +192,9 @@ def rewrite(
         return bytes(content)
 
     with atomic(out) as file:
-        return carried.copy(demo, Writer(file, told), changed)
+        size = carried.copy(demo, Writer(file, told), changed)
+        if check:
+            file.flush()
+            with Demo.open(f"/proc/self/fd/{file.fileno()}") as written:
+                check(written)
+        return size

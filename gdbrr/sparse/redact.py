@@ -1,34 +1,28 @@
 """Taking what calls brought in out of a demo, and whatever else in it has the same bytes.
 
 Runs in: `gdbrr redact`. May call: errors, abi, config, demo, launch, gdbrr.sparse.
-Owns: which payload is meant, and what counts as a copy of it.
+Owns: which payload is meant, and which values of the environment stay.
 """
 
 from __future__ import annotations
 
 import fnmatch
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import lib
 from gdbrr.config import tables
 from gdbrr.errors import GdbrrError
-from gdbrr.sparse import payload, tour
+from gdbrr.sparse import payload, remains, texts, tour
+from gdbrr.sparse.marks import Marks
 from gdbrr.sparse.payload import Call, Span
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
     from gdbrr.sparse.tour import Arguments
 
-WINDOW = 16
-"""Bytes that are recognised wherever they stand, from twice as many on in a row ..."""
-_DISTINCT = 6
-"""... if they are of so many kinds at least: zeros and the like are nobody's secret."""
-_WORD = re.compile(rb"[^\s\0\"'=:;,&<>/()\[\]{}]{8,256}")
-"""A word of a text is recognised wherever it stands as one."""
 _ELF = b"\x7fELF"
 ASKS = frozenset(
     "stat fstat lstat newfstatat statx statfs fstatfs poll ppoll select pselect6 epoll_wait epoll_pwait epoll_pwait2"
@@ -66,8 +60,10 @@ class Result(NamedTuple):
     left: Sequence[Row]
     """Programs and libraries that the choice means and that were left as they are."""
     named: Sequence[str]
-    """Arguments and environment variables in which such bytes stand still."""
+    """Paths that the demo needs, in which such bytes stand still."""
     spans: Sequence[Span]
+    marks: Marks
+    """What the new demo may not hold; none where copies stay."""
 
 
 class Redactor:
@@ -77,14 +73,9 @@ class Redactor:
         self._demo = demo
         self._arguments: Mapping[int, Arguments] = tour.look(demo, trust)
         self._inherited = _standard(demo)
-        self._calls = [
-            call
-            for call in payload.calls(demo, self._arguments, unseen=True)
-            if call.payload and call.thing.call not in ASKS
-        ]
-        self._programs = {
-            call.thing.name for call in self._calls if payload.read(demo, call.payload[0]).startswith(_ELF)
-        }
+        self._every = [call for call in payload.calls(demo, self._arguments, unseen=True) if call.payload]
+        self._calls = [call for call in self._every if call.thing.call not in ASKS]
+        self._programs = _programs(demo, self._calls)
 
     def _fd(self, call: Call) -> int:
         fd = self._arguments.get(call.tick, tour.Arguments(None, None)).fd
@@ -121,23 +112,35 @@ class Redactor:
             or any(fnmatch.fnmatchcase(call.thing.name, pattern) for pattern in choice.paths)
         )
 
-    def take(self, choice: Choice, copies: bool) -> Result:
-        """What CHOICE means; with COPIES also what has the same bytes."""
+    def take(self, choice: Choice, copies: bool, values: Mapping[str, bytes] | None = None) -> Result:
+        """What CHOICE means; with COPIES also what has the same bytes, or those of VALUES of the environment."""
         if choice.fds or choice.paths:
             self._check_looked_at()
         meant = [call for call in self._calls if self._is_meant(call, choice)]
         ours = [call for call in meant if call.thing.name not in self._programs or self._is_named(call, choice)]
         chosen = {call.tick for call in ours}
         spans = [span for call in ours for span in call.payload]
-        marks = Marks(payload.read(self._demo, span) for span in spans)
-        others = list(self._copies(chosen, marks)) if copies else []
+        own = list(texts.own(self._demo.manifest))
+        contents = [payload.read(self._demo, span) for span in spans]
+        public = [texts.encoded(text) for _, text in own]
+        if values is not None:
+            public += texts.kept(self._demo.manifest["env"], values)
+        marks = Marks(contents, values, public) if copies else Marks()
+        others = list(self._copies(chosen, marks))
+        strict = Marks(contents)
         return Result(
             self._summed((call, call.payload) for call in ours),
             self._summed(others),
             self._summed((call, call.payload) for call in meant if call.tick not in chosen),
-            list(_named(self._demo.manifest, marks)),
+            list(dict.fromkeys(what for what, text in own if strict.found_in(texts.encoded(text)))),
             [*spans, *(span for _, found in others for span in found)],
+            marks,
         )
+
+    def programs_in(self, demo: Demo) -> dict[Span, str]:
+        """What of DEMO, which has the same calls, is contents of programs and libraries, and of which."""
+        calls = payload.calls(demo, self._arguments, unseen=True)
+        return {span: call.thing.name for call in calls if call.thing.name in self._programs for span in call.payload}
 
     @staticmethod
     def _is_named(call: Call, choice: Choice) -> bool:
@@ -152,7 +155,7 @@ class Redactor:
             )
 
     def _copies(self, chosen: set[int], marks: Marks) -> Iterator[tuple[Call, list[Span]]]:
-        for call in self._calls:
+        for call in self._every if marks else ():
             if call.tick in chosen or call.thing.name in self._programs:
                 continue
             found = [
@@ -164,33 +167,9 @@ class Redactor:
                 yield call, found
 
 
-class Marks:
-    """What tells bytes that are taken out wherever else they stand."""
-
-    def __init__(self, contents: Iterable[bytes]) -> None:
-        self._windows: set[bytes] = set()
-        self._words: set[bytes] = set()
-        for raw in contents:
-            for at in range(0, len(raw) - WINDOW + 1, WINDOW):
-                window = raw[at : at + WINDOW]
-                if len(set(window)) >= _DISTINCT:
-                    self._windows.add(window)
-            self._words.update(word for word in _WORD.findall(raw) if len(set(word)) >= _DISTINCT)
-
-    def found_in(self, raw: bytes) -> list[tuple[int, int]]:
-        """Where in RAW such bytes stand: ranges in their order, apart from each other."""
-        ranges = [match.span() for match in _WORD.finditer(raw) if match.group() in self._words]
-        if self._windows:
-            ranges += [
-                (at, at + WINDOW) for at in range(len(raw) - WINDOW + 1) if raw[at : at + WINDOW] in self._windows
-            ]
-        joined: list[tuple[int, int]] = []
-        for start, end in sorted(ranges):
-            if joined and start <= joined[-1][1]:
-                joined[-1] = joined[-1][0], max(end, joined[-1][1])
-            else:
-                joined.append((start, end))
-        return joined
+def _programs(demo: Demo, calls: Iterable[Call]) -> set[str]:
+    """Names of what was read and is a program or library."""
+    return {call.thing.name for call in calls if payload.read(demo, call.payload[0]).startswith(_ELF)}
 
 
 def _standard(demo: Demo) -> dict[int, str]:
@@ -202,37 +181,52 @@ def _standard(demo: Demo) -> dict[int, str]:
     return {fd: known[kind & 31].name for fd, kind in enumerate(first.data[:3]) if kind & 31 < len(known)}
 
 
-def _named(manifest: Mapping[str, Any], marks: Marks) -> Iterator[str]:
-    for number, word in enumerate(manifest["argv"]):
-        if marks.found_in(word.encode("utf-8", "surrogateescape")):
-            yield f"argument {number}"
-    for entry in manifest["env"]:
-        name, _, value = entry.partition("=")
-        if marks.found_in(value.encode("utf-8", "surrogateescape")):
-            yield f"${name}"
+def values_of(env: Sequence[str], keep: Collection[str] = ()) -> dict[str, bytes]:
+    """The values that `without_values` replaces, by the names of their variables."""
+    rows = (entry.partition("=") for entry in env)
+    return {name: texts.encoded(value) for name, _, value in rows if value and not _stays(name, keep)}
 
 
-def without_values(env: Sequence[str]) -> list[str]:
+def without_values(env: Sequence[str], keep: Collection[str] = ()) -> list[str]:
     """The environment, each value replaced by as many `x`; what the loader and the C library look at stays."""
-    return [entry if (name := entry.partition("=")[0]) in _KEPT else _blank(name, entry) for entry in env]
+    return [_blank(entry, keep) for entry in env]
 
 
-_KEPT = frozenset(("PATH", "TZ", "LANG", "LANGUAGE", "TERM"))
+_KEPT = frozenset(("PATH", "TZ", "LANG", "LANGUAGE", "TERM", "COLORTERM", "SHELL"))
 
 
-def _blank(name: str, entry: str) -> str:
-    if name.startswith(("LC_", "LD_", "GLIBC_", "MALLOC_")):
-        return entry
-    size = len(entry.encode("utf-8", "surrogateescape")) - len(name.encode("utf-8", "surrogateescape")) - 1
-    return f"{name}={'x' * size}"
+def _stays(name: str, keep: Collection[str]) -> bool:
+    return name in _KEPT or name in keep or name.startswith(("LC_", "LD_", "GLIBC_", "MALLOC_"))
 
 
-def write(demo: Demo, result: Result, fill: bytes, blank_env: bool, out: Path, hashes: Sequence[Span] = ()) -> int:
-    """The demo without it, and without HASHES; returns its size."""
+def _blank(entry: str, keep: Collection[str]) -> str:
+    name, _, value = entry.partition("=")
+    return entry if _stays(name, keep) else f"{name}={texts.FILL * len(texts.encoded(value))}"
+
+
+class Without(NamedTuple):
+    """What else is not in the new demo."""
+
+    env: bool = False
+    """The values of the environment, ..."""
+    keep: Collection[str] = ()
+    """... but for those of these variables."""
+    hashes: Sequence[Span] = ()
+
+
+def write(redactor: Redactor, demo: Demo, result: Result, fill: bytes, without: Without, out: Path) -> int:
+    """The demo without it; its size.
+
+    INVARIANT(nothing-half-done): OUT appears when all of it was looked at, else an error says what stands where."""
     taken = sum(span.size for span in result.spans)
-    told: dict[str, Any] = {"redacted": {"bytes": taken, "environment": blank_env, "hashes": len(hashes)}}
-    if blank_env:
-        told["env"] = without_values(demo.manifest["env"])
+    told = {"env": demo.manifest["env"], **(texts.redacted(demo.manifest, result.marks) if result.marks else {})}
+    told["redacted"] = {"bytes": taken, "environment": without.env, "hashes": len(without.hashes)}
+    if without.env:
+        told["env"] = without_values(told["env"], without.keep)
     gone = lib.GR_CHECK_GONE.to_bytes(4, "little")
-    changes = [*((span, fill * span.size) for span in result.spans), *((span, gone) for span in hashes)]
-    return payload.rewrite(demo, out, changes, manifest=told)
+    changes = [*((span, fill * span.size) for span in result.spans), *((span, gone) for span in without.hashes)]
+
+    def check(new: Demo) -> None:
+        remains.check(new, result.marks, out, redactor.programs_in)
+
+    return payload.rewrite(demo, out, changes, manifest=told, check=check if result.marks else None)

@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+from gdbrr.cli import main
 from gdbrr.demo.format import BlockType
 from gdbrr.demo.reader import Demo
-from gdbrr.sparse import payload
-from gdbrr.sparse.redact import Marks, without_values
+from gdbrr.sparse import payload, redact
+from gdbrr.sparse.marks import Marks
+from gdbrr.sparse.redact import without_values
 from harness import ROOT
 from harness.run import Result, gdbrr, run
 
@@ -161,17 +164,88 @@ def test_a_course_that_depends_on_it_is_reported(tmp_path: Path) -> None:
     assert re.search(r"likely causes +1\. gdbrr redact took contents out of this demo", told), told
 
 
-def test_arguments_and_environment_are_named_and_the_latter_can_go(tmp_path: Path) -> None:
-    code = LENGTH + f"  # {SECRET.decode()}"
-    done, demo = recorded(tmp_path, code, TOKEN=SECRET.decode(), OTHER="1234")
-    said = gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(0).err
-    assert "the same bytes still stand in argument 4, $TOKEN; --env blanks the environment" in said
-    said = gdbrr("redact", demo, "--env", "--path", "*/secret", "-o", tmp_path / "z.demo").expect(0).err
-    assert "the same bytes still stand in argument 4\n" in said and "it replays as the demo did" in said
+def texts_of(demo: Path) -> str:
+    with Demo.open(demo) as opened:
+        return "\n".join([*opened.manifest["argv"], *opened.manifest["env"]])
+
+
+def test_copies_in_arguments_and_the_environment_are_gone_too(tmp_path: Path) -> None:
+    code = LENGTH + f"  # {SECRET.decode()} p\u00e4ssw\u00f6rter"
+    done, demo = recorded(tmp_path, code, TOKEN=SECRET.decode(), OTHER="1234", MORE="a p\u00e4ssw\u00f6rter b")
+    gdbrr("redact", demo, "--path", "*/secret", "-o", tmp_path / "y.demo").expect(0)
+    assert not holds(tmp_path / "y.demo")
+    assert f"TOKEN={'x' * len(SECRET)}" in texts_of(tmp_path / "y.demo") and "OTHER=1234" in texts_of(
+        tmp_path / "y.demo"
+    )
+    gdbrr("redact", demo, "--path", "*/secret", "--keep-copies", "-o", tmp_path / "z.demo").expect(0)
+    assert holds(tmp_path / "z.demo"), "the control"
+    said = gdbrr("redact", demo, "--env", "-o", tmp_path / "z.demo").expect(0).err
+    assert "it replays as the demo did" in said
     assert gdbrr("replay", tmp_path / "z.demo").expect(0).out == done.out
-    with Demo.open(tmp_path / "z.demo") as opened:
-        assert "OTHER=xxxx" in opened.manifest["env"]
-        assert not any(SECRET.decode() in entry for entry in opened.manifest["env"])
+    found = texts_of(tmp_path / "z.demo")
+    assert "OTHER=xxxx" in found and "p\u00e4ssw\u00f6rter" not in found and SECRET.decode() not in found
+
+
+ENVIRONMENT = """
+import os
+own = open("/proc/self/environ", "rb").read()
+r, w = os.pipe()
+for glued in (b"user@%b.", b"-%b|", b"x%bx", b"\\x09%b\\x00"):
+    os.write(w, glued % os.environb[b"TOKEN"] + b"," + os.environb[b"PIN"] + b"\\n" + os.environb[b"LETTER"])
+print(len(own) + len(os.read(r, 999)))
+"""
+
+
+@pytest.mark.parametrize("token", ["Tr0ub4dor-correct", "opensesame", "p\u00e4ssword"])
+def test_values_of_the_environment_are_taken_out_of_what_was_read(token: str, tmp_path: Path) -> None:
+    done, demo = recorded(tmp_path, ENVIRONMENT, TOKEN=token, PIN="4711", LETTER="q", HOME=str(tmp_path))
+    assert everything(demo).count(token.encode()) > 4, "the control"
+    new = tmp_path / "x-redacted.demo"
+    said = gdbrr("redact", demo, "--env").expect(0).err
+    assert re.search(r"of that, the same bytes stood elsewhere: .*/proc/self/environ.* a pipe", said), said
+    assert re.search(r"made of the values of .*\$HOME.*, which stay", said), said
+    assert re.search(r"elsewhere than in the environment, .*\$LETTER.* may still stand", said)
+    assert "$PIN" not in said and "it replays as the demo did" in said
+    assert gdbrr("replay", new).expect(0).out == done.out
+    raw = everything(new)
+    assert token.encode() not in raw and b"PIN=4711" not in raw and b",4711\n" not in raw
+    assert b"LETTER=x" in raw.replace(b"\0", b" ") and str(tmp_path).encode() in raw
+    gdbrr("redact", demo, "--env", "--keep-env", "TOKEN", "-o", tmp_path / "y.demo").expect(0)
+    raw = everything(tmp_path / "y.demo")
+    assert token.encode() in raw and b",4711\n" not in raw
+
+
+BUILT_IN = 'int main(void) { static volatile const char key[] = "Tr0ub4dor-built-in"; return key[0] != 84; }'
+
+
+def test_what_cannot_be_taken_out_leaves_nothing_that_looks_done(tmp_path: Path) -> None:
+    program = tmp_path / "built-in"
+    subprocess.run(["gcc", "-x", "c", "-", "-o", program], input=BUILT_IN.encode(), check=True, timeout=60)
+    demo, packed, new = tmp_path / "x.demo", tmp_path / "x.packed.demo", tmp_path / "y.demo"
+    gdbrr("record", "-o", demo, "--", program, env={"TOKEN": "Tr0ub4dor-built-in"}).expect(0)
+    gdbrr("redact", demo, "--env", "-o", new).expect(0)
+    new.unlink()
+    gdbrr("pack", demo).expect(0)
+    before = sorted(tmp_path.iterdir())
+    said = gdbrr("redact", "--trust", packed, "--env", "-o", new).expect(1).err
+    assert f"y.demo was not written, because carried file {program} still has the value of $TOKEN" in said
+    assert "--keep-env TOKEN" in said
+    assert sorted(tmp_path.iterdir()) == before
+    gdbrr("redact", "--trust", packed, "--env", "--keep-env", "TOKEN", "-o", new).expect(0)
+
+
+def test_the_last_look_finds_what_was_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """It knows nothing of calls: whatever does not find copies is found out."""
+    _, demo = recorded(tmp_path, ROUND)
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr(redact.Redactor, "_copies", lambda *_: iter(()))
+    words = ["redact", str(demo), "--path", "*/secret", "-o", str(tmp_path / "y.demo")]
+    assert main.main(words) == 1
+    said = capfd.readouterr().err
+    assert "y.demo was not written, because an operation of thread 0 still has" in said, said
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_the_environment_keeps_its_lengths_and_what_the_c_library_looks_at() -> None:
@@ -223,19 +297,48 @@ def test_a_packed_demo_stays_packed(tmp_path: Path) -> None:
     assert found[0] == found[1] and len(found[0]) >= 4
 
 
-def test_programs_are_left_unless_a_path_means_them(tmp_path: Path) -> None:
-    (tmp_path / "program").write_bytes(b"\x7fELF" + SECRET)
+@pytest.mark.parametrize("content", [b"else", SECRET])
+def test_programs_are_left_unless_a_path_means_them(content: bytes, tmp_path: Path) -> None:
+    (tmp_path / "program").write_bytes(b"\x7fELF" + content)
     _, demo = recorded(tmp_path, "print(len(open('program', 'rb').read() + open('secret', 'rb').read()))")
     words = ("--path", "*/secret", "--class", "file", "-o", tmp_path / "y.demo")
-    assert re.search(r"being programs and libraries: .*/program", gdbrr("redact", demo, *words).err)
+    done = gdbrr("redact", demo, *words)
+    if content == SECRET:
+        assert f"was not written, because what was read of the program or library {tmp_path}/program" in done.err
+        assert not (tmp_path / "y.demo").exists() and f"too: --path {tmp_path}/program" in done.err
+    else:
+        assert re.search(r"being programs and libraries: .*/program", done.err), done.describe()
     gdbrr("redact", demo, "--path", "*/secret", "--path", "*/program", "-o", tmp_path / "z.demo").expect(0)
     assert not holds(tmp_path / "z.demo")
+
+
+@pytest.mark.parametrize("glue", ["@", ".", "-", "|", "_", "%", "!", "#", "/", "=", "\x09", "\0"])
+def test_words_are_found_with_others_glued_to_them(glue: str) -> None:
+    for secret in (b"Tr0ub4dor", b"opensesame"):
+        other = glue.encode()
+        if secret == b"opensesame" and glue == "\x09":
+            other = b" "  # beside other characters than those of texts it is a name in compiled code
+        marks = Marks([b"alice" + other + secret + other + b"host"])
+        for text in (secret, b"bob" + other + secret, secret + other + b"x", b"a." + secret + b"|b", b"a@" + secret):
+            ((start, end),) = marks.found_in(text)
+            assert secret in text[start:end]
+
+
+def test_values_are_found_by_their_length() -> None:
+    values = {"A": b"q", "B": b"aaaaaaaaaa", "C": b"4711", "D": b"opensesame", "E": b"/srv/data", "F": b"alice"}
+    marks = Marks(values=values, public=[b"/srv/data/program", b"/srv/alice"])
+    assert (marks.too_short, marks.stay) == (["A", "B"], ["E", "F"])
+    assert marks.found_in(b"q aaaaaaaaaa /srv/data alice 47110 x4711") == []
+    assert marks.found_in(b"(4711)") == [(1, 5)] and marks.found_in(b"4711") == [(0, 4)]
+    assert marks.found_in(b"\x0aopensesamex") == [(1, 11)]
+    assert marks.name_of(b"opensesame") == "D"
 
 
 def test_what_is_recognised_as_a_copy() -> None:
     marks = Marks([TEXT, bytes(100), b"12345"])
     assert marks.found_in(b"x " + SECRET + b" y") == [(2, 2 + len(SECRET))]
+    assert marks.found_in(b"12345 all of what was read") == [(0, 5)]
     assert marks.found_in(b"password=" + SECRET + b";") == [(0, 8), (9, 9 + len(SECRET))]
     assert marks.found_in(b"Q" + TEXT + b"Q")[-1][1] >= len(TEXT) - 15
-    for harmless in (bytes(64), b"12345", b"user end", b"alice", b"battery"):
+    for harmless in (bytes(64), b"123456", b"user end", b"alice", b"battery"):
         assert marks.found_in(harmless) == []

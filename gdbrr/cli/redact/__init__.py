@@ -16,7 +16,7 @@ from gdbrr.cli.words import Layout, number, printable, size, tell
 from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
-    from gdbrr.sparse.redact import Choice, Redactor, Result, Row
+    from gdbrr.sparse.redact import Choice, Redactor, Result, Row, Without
 
 EPILOG = """\
 examples:
@@ -26,8 +26,16 @@ examples:
   gdbrr redact crash.demo --fd 0 -o public.demo     what was read from standard input
 
 What those calls brought in is replaced by zeros, as many bytes as there were. So is every other stretch of 31 bytes and
-every word of eight characters in the demo that is the same and was read elsewhere (--keep-copies leaves them). What is
-asked about files and descriptors (stat, poll, ioctl ...) stays, and programs and libraries, unless a --path means them.
+every word of eight characters in the demo that is the same and was read elsewhere, also with others glued to it; in
+arguments and the environment it is replaced by x (--keep-copies leaves all that). What is asked about files and
+descriptors (stat, poll, ioctl ...) stays otherwise, and programs and libraries, unless a --path means them.
+
+--env takes out the values of the environment in the same way: from four characters on where they stand by themselves,
+from eight on anywhere; shorter ones in the environment alone. --keep-env says which are no secret. What the demo's own
+paths are made of (its directory, program, libraries) stays in all of it, and is named.
+
+At last all of the new demo is unpacked and searched for what was to be taken out. Where some of it still stands, as in
+a program that a packed demo brings along, nothing is written, and a line says where.
 
 With 32-bit hashes of what the program wrote and asked afterwards a guess could be checked, so they are taken out, too;
 then a replay does not notice where that is other than recorded (--keep-hashes leaves them).
@@ -68,7 +76,10 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="calls on such files, as in a shell",
     )
     parser.add_argument("--env", action="store_true", help="also the values of environment variables")
-    parser.add_argument("--keep-copies", action="store_true", help="leave the same bytes where other calls read them")
+    parser.add_argument(
+        "--keep-env", metavar="NAME", action="append", default=[], help="with --env: this variable is no secret"
+    )
+    parser.add_argument("--keep-copies", action="store_true", help="leave the same bytes where they stand elsewhere")
     parser.add_argument("--keep-hashes", action="store_true", help="leave hashes of what the program wrote and asked")
     parser.add_argument("--fill", metavar="CHARACTER", default="\0", help="instead of zeros")
     parser.add_argument(
@@ -85,6 +96,8 @@ def main(args: argparse.Namespace) -> int:
     from gdbrr.sparse import payload, redact
 
     choice = choice_of(args)
+    if args.keep_env and not args.env:
+        raise GdbrrError("--keep-env belongs to --env", "leave it out, or add --env", EXIT_USAGE)
     fill = args.fill.encode()
     if len(fill) != 1:
         raise GdbrrError("--fill takes one ASCII character", "try: --fill x", EXIT_USAGE)
@@ -98,14 +111,17 @@ def main(args: argparse.Namespace) -> int:
         if out.exists() and out.samefile(args.demo):
             raise GdbrrError(f"{out} is the demo itself", "choose another -o", EXIT_USAGE)
         refuse_digests(demo)
-        result = redact.Redactor(demo, args.trust).take(choice, not args.keep_copies)
-        if any(choice) and not result.spans:
+        redactor = redact.Redactor(demo, args.trust)
+        values = redact.values_of(demo.manifest["env"], args.keep_env) if args.env else None
+        result = redactor.take(choice, not args.keep_copies, values)
+        if any(choice) and not any(row.size for row in result.taken):
             raise GdbrrError(
                 "nothing that was read fits", f"see what there is: gdbrr redact {shlex.quote(str(args.demo))}"
             )
         hashes = () if args.keep_hashes else tuple(payload.checks(demo))
-        redact.write(demo, result, fill, args.env, out, hashes)
-    for line in said(result, out, args.env):
+        without = redact.Without(args.env, args.keep_env, hashes)
+        redact.write(redactor, demo, result, fill, without, out)
+    for line in said(result, out, without):
         tell(f"gdbrr: {printable(line)}")
     return tried(out, args.trust, bool(hashes))
 
@@ -135,17 +151,28 @@ def table(redactor: Redactor) -> Iterator[str]:
         yield f"  ... and {size(sum(row.size for row in rows[_ROWS:]))} of {number(len(rows) - _ROWS, 'thing')} more"
 
 
-def said(result: Result, out: Path, env: bool) -> Iterator[str]:
+def said(result: Result, out: Path, without: Without) -> Iterator[str]:
     total = sum(span.size for span in result.spans)
-    also = ", and the values of the environment" if env else ""
-    yield f"took out {size(total)} of {_about(result.taken)}{also}; the rest is in {out}"
+    taken = [f"{size(total)} of {_about(result.taken)}"] if result.taken else []
+    taken += ["the values of the environment"] if without.env else []
+    yield f"took out {', and '.join(taken)}; the rest is in {out}"
     if result.copies:
         yield f"of that, the same bytes stood elsewhere: {_about(result.copies)}"
     if result.left:
         yield f"left as they are, being programs and libraries: {_about(result.left)}"
-    named = [name for name in result.named if not (env and name.startswith("$"))]
-    if named:
-        yield f"the same bytes still stand in {', '.join(named)}" + ("" if env else "; --env blanks the environment")
+    if result.named:
+        yield f"words of it still stand in the demo's own paths: {', '.join(result.named)}"
+    if result.marks.stay:
+        yield f"the demo's own paths are made of the values of {_variables(result.marks.stay)}, which stay in it"
+    if result.marks.too_short:
+        few = "of which there are too few characters to know them"
+        yield f"elsewhere than in the environment, {_variables(result.marks.too_short)} may still stand, {few}"
+    if not result.marks and (result.spans or without.env):
+        yield "what else of the demo has the same bytes was not looked at"
+
+
+def _variables(names: Sequence[str]) -> str:
+    return ", ".join(f"${name}" for name in names)
 
 
 def _about(rows: Sequence[Row]) -> str:
