@@ -7,6 +7,7 @@ Owns: nothing; the numbers come from the headers through gdbrr/demo/native_build
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import mmap
 import os
 from collections.abc import Iterator
@@ -91,14 +92,17 @@ def made_ctl() -> Iterator[tuple[Ctl, int]]:
     """A control page that is in no directory, and the descriptor by which a child finds it until this is left.
 
     A replay's: nobody needs it behind its end, and on a full disk each page touched first would be a SIGBUS.
+    INVARIANT(page-stays-whole): its size is sealed, or a look at a page that was cut off would be
+    a SIGBUS, too.
     """
-    fd = os.memfd_create("gdbrr-ctl", os.MFD_CLOEXEC)
+    fd = os.memfd_create("gdbrr-ctl", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
     try:
         try:
             os.ftruncate(fd, CTL_SIZE)
         except OSError as error:
             what = f"this machine refuses {CTL_SIZE} bytes for what a replay says: {error.strerror}"
             raise GdbrrError(what, "raise the limit of files (`ulimit -f unlimited`)") from None
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL)
         yield _new_ctl(fd), fd
     finally:
         os.close(fd)

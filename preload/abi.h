@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 15
+#define GR_ABI_VERSION 16
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -180,6 +180,21 @@ struct gr_soft {
 	uint32_t fd; // 1 or 2
 };
 
+// What a replay writes to its standard output and error, which lead to one pipe of the controller's. That pipe keeps apart what two
+// writes bring, up to a page: this head and the bytes behind it. A message that does not begin so is an error of the loader's.
+#define GR_SAID_MAGIC 0x64696173
+#define GR_SAID_MOST 4072
+enum gr_said_kind {
+	GR_SAID_NEXT,  // bytes, behind those before
+	GR_SAID_PLACE, // bytes, at `place` of the recording's file; the next ones follow those before
+	GR_SAID_MOVE,  // lseek(place, whence), which came to `result` in the recording
+};
+struct gr_said {
+	uint32_t magic;
+	uint8_t kind, output, whence, pad; // output: 1 or 2
+	int64_t place, result;
+};
+
 enum gr_panic_code { GR_PANIC_NONE, GR_PANIC_REFUSED, GR_PANIC_DESYNC, GR_PANIC_BUG, GR_PANIC_LOG_FULL };
 
 // A slot is one process of a replay: the skeleton (slot 0), a frozen checkpoint or a leaf. The controller
@@ -206,7 +221,7 @@ enum gr_cmd {
 	GR_CMD_PAGES,  // digest[] holds addresses of pages, in order: leave these pages there, less what digests leave out
 };
 
-#define GR_SLOT_ECHO 1     // write the program's output to descriptors 1 and 2 as it appears
+#define GR_SLOT_ECHO 1     // write the program's output to descriptors 1 and 2 as it appears, as struct gr_said
 #define GR_SLOT_HOLD_END 2 // at the end of the order stay ENDED instead of ending as the recording did
 #define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot of a replay stops
 #define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area
@@ -303,6 +318,8 @@ struct gr_ctl {
 	uint64_t units;      // next free unit of the log
 	uint32_t threads;    // next thread index
 	uint32_t started;    // the constructor has run
+	uint32_t tasks_most; // replay: threads that all its processes together may have, about; the launcher's
+	uint32_t pad;
 	uint64_t overtaken;  // how often a thread lost the turn inside of an operation and went on beside the next one
 	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap

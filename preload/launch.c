@@ -289,7 +289,7 @@ static _Noreturn void child_run(const struct options *opt, char **env, pid_t con
 			setsid(); // a group of its own in any case: we are no leader
 		failure.step = FAILED_FENCE;
 		if (ctl->mode == GR_MODE_REPLAY)
-			failure.part = gr_fence_raise(ctl->slot[0].flags & GR_SLOT_HOLD_END);
+			failure.part = gr_fence_raise(ctl->slot[0].flags & GR_SLOT_HOLD_END, ctl->tasks_most);
 		if (failure.part == GR_FENCE_NONE) {
 			failure.step = FAILED_EXEC;
 			execve(opt->exe, opt->argv, env);

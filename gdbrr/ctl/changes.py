@@ -230,10 +230,7 @@ def pages_are_merged() -> bool:
 
 def _moved(slot: Slot) -> list[tuple[int, int]]:
     """What operations mapped or moved since the last time."""
-    count = min(int(slot.raw.stretches), lib.GR_STRETCHES)
-    rows = [(int(slot.raw.stretch[at].start), int(slot.raw.stretch[at].end)) for at in range(count)]
-    slot.raw.stretches = 0
-    return [(start // _PAGE * _PAGE, -(-end // _PAGE) * _PAGE) for start, end in rows]
+    return [(start // _PAGE * _PAGE, -(-end // _PAGE) * _PAGE) for start, end in slot.take_stretches()]
 
 
 def _mappings(pid: int) -> Iterator[tuple[int, int]]:

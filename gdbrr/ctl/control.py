@@ -1,20 +1,27 @@
 """The control page and its slots: one process each, told what to do and asked where it stands.
 
-Runs in: the server, and commands outside GDB. May call: errors, abi, futex.
-Owns: which slots are handed out; the side of a slot that the controller writes.
+Runs in: the server, and commands outside GDB. May call: errors, abi, futex, crowd, /proc.
+Owns: which slots are handed out; the side of a slot that the controller writes; what is believed of a replay's page.
+
+INVARIANT(page-is-untrusted): a program that was led astray can write anything into the page at any time. So only this
+module reads it: every length, count and number that leads anywhere is checked here, and what the controller has written
+itself is remembered, not read back.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from array import array
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from gdbrr import abi
 from gdbrr.abi import ffi, lib
+from gdbrr.config import tables
 from gdbrr.ctl import futex
+from gdbrr.ctl.crowd import Crowd
 from gdbrr.errors import GdbrrError
 
 FOREVER = (1 << 64) - 1
@@ -22,6 +29,12 @@ FOREVER = (1 << 64) - 1
 NOBODY = (1 << 32) - 2
 """A thread that is never born: a point of its hits stops, and is not in the log."""
 
+START_LIMIT = 60.0
+"""Seconds that a replay may take to come to its engine: the loader's work, which no demo makes longer."""
+STOPPED_LIMIT = 5.0
+"""Seconds for which a process of a replay may be stopped; nothing in it stops itself."""
+_ADDRESSES = 1 << 47
+_PANICS = abi.enum_names("enum gr_panic_code", "GR_PANIC_")
 _DIGEST_TIMEOUT = 60.0
 _PATIENCE = 0.02
 """Seconds after which a waiting controller looks whether the process still lives and reports progress."""
@@ -77,6 +90,16 @@ class Soft(NamedTuple):
     got_len: int
 
 
+class Look(NamedTuple):
+    """What GR_CMD_CHECK leaves; see struct gr_look."""
+
+    memory: int
+    ranges: int
+    registers: int
+    looked: int
+    threads: int
+
+
 class PointHit(NamedTuple):
     """A hit as the engine logged it; `nth` counts from 1 within its tick."""
 
@@ -123,12 +146,41 @@ class ProcessEnded(GdbrrError):
     """The process behind a slot is gone, so it will never answer."""
 
 
+def tampered(what: str) -> ProcessEnded:
+    """The error that an impossible value in the page is."""
+    return ProcessEnded(f"the replay says {what}: the program has tampered with its pages", "do not trust this demo")
+
+
+class Patience:
+    """How long a process that does not answer is waited for."""
+
+    def __init__(self) -> None:
+        self._began = time.monotonic()
+        self._stopped: float | None = None
+
+    def look(self, pid: int, started: bool) -> None:
+        """Raise an error where nothing will come: the process was stopped, or its engine does not start."""
+        now = time.monotonic()
+        if not started and now - self._began > START_LIMIT:
+            raise ProcessEnded(f"the engine of the replay did not start within {START_LIMIT:.0f} s", "see gdbrr doctor")
+        if not pid or not is_stopped(pid):
+            self._stopped = None
+        elif self._stopped is None:
+            self._stopped = now
+        elif now - self._stopped > STOPPED_LIMIT:
+            raise ProcessEnded(f"process {pid} of the replay was stopped by a signal", "leave it alone, and try again")
+
+
 class Slot:
     """One process of a replay. The process writes state, tick, hits and panic; everything else is written here."""
 
-    def __init__(self, raw: Any, index: int) -> None:
-        self.raw = raw
+    def __init__(self, raw: Any, index: int, crowd: Crowd | None = None) -> None:
+        self._raw = raw
         self.index = index
+        self.final_thread = 0xFFFFFFFF
+        self._flags = 0
+        self._points = 0
+        self._crowd = crowd
         self._mark = raw.ack_seq
         self._taken = 0
         self._cmd_address = int(ffi.cast("uintptr_t", ffi.addressof(raw, "cmd_seq")))
@@ -138,45 +190,79 @@ class Slot:
 
     @property
     def pid(self) -> int:
-        return int(self.raw.pid)
+        return int(self._raw.pid)
 
     @property
     def state(self) -> int:
-        return int(self.raw.state)
+        return int(self._raw.state)
 
     @property
     def tick(self) -> int:
-        return int(self.raw.tick)
+        return int(self._raw.tick)
+
+    @property
+    def met(self) -> int:
+        """How often points were met in this run, hits or not."""
+        return int(self._raw.met)
+
+    @property
+    def logged(self) -> int:
+        """Hits so far."""
+        return int(self._raw.hits)
+
+    @property
+    def traced(self) -> int:
+        """Single steps of a segment so far."""
+        return int(self._raw.trace_len)
 
     @property
     def panic(self) -> Panic | None:
-        return read_panic(self.raw.panic) if self.raw.panic.set else None
+        return read_panic(self._raw.panic) if self._raw.panic.set else None
 
     @property
     def soft(self) -> Soft | None:
-        raw = self.raw.soft
-        if not raw.count:
-            return None
-        return Soft(raw.count, raw.tick, raw.thread, raw.fd, raw.want_len, raw.got_len)
+        raw = self._raw.soft
+        found = Soft(raw.count, raw.tick, raw.thread, raw.fd, raw.want_len, raw.got_len)
+        return found if found.count else None
 
     @property
     def echo_error(self) -> int:
         """The errno of the write that ended the program's output; 0 as long as it goes on."""
-        return int(self.raw.echo_error)
+        return int(self._raw.echo_error)
+
+    @property
+    def flags(self) -> int:
+        """As they were set here."""
+        return self._flags
+
+    def flag(self, bits: int, on: bool = True) -> None:
+        self._flags = self._flags | bits if on else self._flags & ~bits
+        self._raw.flags = self._flags
+
+    def stop_at(self, tick: int) -> None:
+        """Another end of the run that is under way, or of the next one."""
+        self._raw.stop_tick = tick
+
+    def take_stretches(self) -> list[tuple[int, int]]:
+        """What operations mapped, moved, unmapped or dropped since the last time."""
+        count = min(int(self._raw.stretches), lib.GR_STRETCHES)
+        rows = [(int(row.start), int(row.end)) for row in self._raw.stretch[0:count]]
+        self._raw.stretches = 0
+        return [(start, end) for start, end in rows if start < end <= _ADDRESSES]
 
     def clear(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> None:
         """Make the slot ready for a process that does not exist yet."""
         for start, size in _CLEARED:
             ffi.memmove(self._start + start, _ZEROS, size)
-        self.raw.flags = flags
-        self.raw.final_thread = final_thread
+        self._raw.flags = self._flags = flags
+        self._raw.final_thread = self.final_thread = final_thread
         self._mark = 0
 
     def arm(self, points: Iterable[Armed], match: Match | None = None) -> None:
         """Set the points of the next run; MATCH makes executions count as a stop only with these registers."""
         count = used = 0
         for count, point in enumerate(points, 1):
-            row = self.raw.point[count - 1]
+            row = self._raw.point[count - 1]
             row.addr, row.len, row.kind = point.addr, point.length, point.kind
             row.from_tick, row.stop_at = point.from_tick, point.stop_at
             row.thread = 0 if point.thread is None else point.thread + 1
@@ -184,32 +270,32 @@ class Slot:
             row.condition, row.condition_len = used, len(point.condition)
             if used + len(point.condition) > lib.GR_CONDITION_ROOM:
                 raise GdbrrError("the conditions are too long to be looked at at every hit", "use simpler ones")
-            self.raw.condition[used : used + len(point.condition)] = point.condition
+            self._raw.condition[used : used + len(point.condition)] = point.condition
             used += len(point.condition)
-        self.raw.points = count
-        self.raw.hits = self.raw.hits_taken = self.raw.met = 0
+        self._raw.points = self._points = count
+        self._raw.hits = self._raw.hits_taken = self._raw.met = 0
         self._taken = 0
-        self.raw.match_on = 0
+        self._raw.match_on = 0
         if match is not None:
             for name, value in match.regs.items():
-                setattr(self.raw.match, name, value)
-                setattr(self.raw.meant, name, match.meant.get(name, value))
-            self.raw.match_on = 1
+                setattr(self._raw.match, name, value)
+                setattr(self._raw.meant, name, match.meant.get(name, value))
+            self._raw.match_on = 1
 
     def command(self, cmd: int, *, stop_tick: int | None = None, arg_slot: int | None = None) -> None:
         """Give a command; the process must be waiting for one."""
         if stop_tick is not None:
-            self.raw.stop_tick = stop_tick
+            self._raw.stop_tick = stop_tick
         if arg_slot is not None:
-            self.raw.arg_slot = arg_slot
-        self._mark = self.raw.ack_seq
-        self.raw.cmd = cmd
-        self.raw.cmd_seq = (self.raw.cmd_seq + 1) & 0xFFFFFFFF
+            self._raw.arg_slot = arg_slot
+        self._mark = self._raw.ack_seq
+        self._raw.cmd = cmd
+        self._raw.cmd_seq = (self._raw.cmd_seq + 1) & 0xFFFFFFFF
         futex.wake(self._cmd_address)
 
     def answered(self, states: Collection[int]) -> bool:
         """Whether the process has come to one of STATES (or to a panic) since the last command."""
-        return self.raw.ack_seq != self._mark and (self.state in states or self.state == lib.GR_S_PANIC)
+        return self._raw.ack_seq != self._mark and (self.state in states or self.state == lib.GR_S_PANIC)
 
     def wait(
         self,
@@ -223,19 +309,23 @@ class Slot:
         POLL is called now and then, TAKE whenever the process has announced something.
         """
         deadline = None if timeout is None else time.monotonic() + timeout
+        patience = Patience()
         while True:
-            seen = self.raw.ack_seq
+            seen = self._raw.ack_seq
             if self.answered(states):
                 return self.state
             if take:
                 take()
             futex.wait(self._ack_address, seen, _PATIENCE)
-            if self.raw.ack_seq != seen:
+            if self._raw.ack_seq != seen:
                 continue
             if self.pid and has_ended(self.pid):
                 raise ProcessEnded(
                     f"process {self.pid} of the replay ended by itself", "see gdbrr replay for the reason"
                 )
+            patience.look(self.pid, self.index > 0 or self.state != lib.GR_S_EMPTY)
+            if self._crowd:
+                self._crowd.look()
             if poll:
                 poll()
             if deadline is not None and time.monotonic() > deadline:
@@ -245,7 +335,7 @@ class Slot:
 
     def nap(self, seconds: float) -> None:
         """Sleep until something changes in this slot, at most SECONDS."""
-        futex.wait(self._ack_address, self.raw.ack_seq, seconds)
+        futex.wait(self._ack_address, self._raw.ack_seq, seconds)
 
     def poke(self) -> None:
         """Wake whoever waits for this slot here, so that it looks around."""
@@ -253,19 +343,59 @@ class Slot:
 
     def hits(self) -> list[PointHit]:
         """The newest hits, oldest first. When more happened than the ring holds, the first ones are lost."""
-        total, room = int(self.raw.hits), lib.GR_HITS
-        return [read_hit(self.raw.hit[number % room]) for number in range(max(0, total - room), total)]
+        total = self.logged
+        return [self._hit(number) for number in range(max(0, total - lib.GR_HITS), total)]
 
     def take_hits(self, log: list[PointHit]) -> None:
         """Bring LOG, where all hits of a run with GR_SLOT_KEEP_HITS stand, up to date."""
-        total, room = int(self.raw.hits), lib.GR_HITS
+        total = self.logged
         if total == self._taken:
             return
+        if total - self._taken > lib.GR_HITS:  # the process waits where its ring is full
+            raise tampered(f"{total:,} hits")
         del log[total:]  # a stretch that the program ran in vain
-        log += (read_hit(self.raw.hit[number % room]) for number in range(self._taken, total))
+        log += (self._hit(number) for number in range(self._taken, total))
         self._taken = total
-        self.raw.hits_taken = total & 0xFFFFFFFF
+        self._raw.hits_taken = total & 0xFFFFFFFF
         futex.wake(self._taken_address)
+
+    def _hit(self, number: int) -> PointHit:
+        hit = read_hit(self._raw.hit[number % lib.GR_HITS])
+        if hit.point >= self._points:
+            raise tampered(f"a hit of point {hit.point} of {self._points}")
+        return hit
+
+    # ---------------------------------------------------------------- what a whole process is asked
+    def digest(self, room: Any) -> bytes:
+        """What GR_CMD_DIGEST left in ROOM, the page, told by a standing process."""
+        self._ask(lib.GR_CMD_DIGEST)
+        size = int(room.digest_len)
+        if not size:
+            raise GdbrrError("the process has more memory than a digest of it can hold", "use a smaller program")
+        if size > lib.GR_DIGEST_ROOM:
+            raise tampered(f"a digest of {size:,} bytes")
+        return bytes(ffi.buffer(room.digest, size))
+
+    def pages(self, room: Any, addresses: Sequence[int]) -> bytes:
+        wanted = array("Q", addresses[: lib.GR_PAGES_MOST]).tobytes()
+        ffi.memmove(room.digest, wanted, len(wanted))
+        room.digest_len = len(wanted)
+        self._ask(lib.GR_CMD_PAGES)
+        return bytes(ffi.buffer(room.digest, len(wanted) // 8 * lib.GR_PAGE))
+
+    def look(self, whole: bool) -> Look:
+        """The state of a standing process; WHOLE where the page tables do not tell what was written to."""
+        self._raw.look.whole = whole
+        self._ask(lib.GR_CMD_CHECK)
+        raw = self._raw.look
+        return Look(raw.memory, raw.ranges, raw.registers, raw.looked, raw.threads)
+
+    def _ask(self, command: int) -> None:
+        state = self.state
+        self.command(command)
+        self.wait((state,), timeout=_DIGEST_TIMEOUT)
+        if panic := self.panic:
+            raise GdbrrError(f"this machine refuses {panic.text}", panic.hint or "use it without check")
 
 
 class Control:
@@ -273,11 +403,37 @@ class Control:
 
     def __init__(self, page: abi.Ctl) -> None:
         self._page = page
-        self.raw = page.c
+        self._raw = page.c
         self._free = list(range(lib.GR_SLOTS - 1, 0, -1))
+        self._knobs = {knob.name: int(self._raw.knob[place]) for place, knob in enumerate(tables.knobs())}
+        self._trace_limit = [knob.name for knob in tables.knobs()].index("trace_limit")
+        self.crowd = Crowd(int(self._raw.tasks_most))
+
+    @property
+    def started(self) -> bool:
+        """Whether the engine came to work at all."""
+        return bool(self._raw.started)
+
+    @property
+    def trap_pc(self) -> int:
+        """Behind the instruction at which a leaf tells its debugger that it stands."""
+        return int(self._raw.trap_pc)
+
+    def knob(self, name: str) -> int:
+        """As the profile set it."""
+        return self._knobs[name]
+
+    @contextlib.contextmanager
+    def trace_limited(self, most: int) -> Iterator[None]:
+        """Meanwhile a segment is stepped through up to MOST instructions."""
+        self._raw.knob[self._trace_limit] = most
+        try:
+            yield
+        finally:
+            self._raw.knob[self._trace_limit] = self._knobs["trace_limit"]
 
     def slot(self, index: int) -> Slot:
-        return Slot(self.raw.slot[index], index)
+        return Slot(self._raw.slot[index], index, self.crowd)
 
     def take_slot(self, flags: int = 0, final_thread: int = 0xFFFFFFFF) -> Slot:
         try:
@@ -297,40 +453,19 @@ class Control:
 
     def trace(self, slot: Slot) -> tuple[list[int], bool]:
         """The pcs of the segment that was traced last, oldest first, and whether the list begins at its beginning."""
-        total, room = int(slot.raw.trace_len), lib.GR_TRACE_MAX
+        total, room = slot.traced, lib.GR_TRACE_MAX
         if total <= room:
-            return list(self.raw.trace[0:total]), True
+            return list(self._raw.trace[0:total]), True
         at = total % room
-        return list(self.raw.trace[at:room]) + list(self.raw.trace[0:at]), False
+        return list(self._raw.trace[at:room]) + list(self._raw.trace[0:at]), False
 
     def digest(self, slot: Slot) -> bytes:
         """What GR_CMD_DIGEST left, told by a standing process of SLOT."""
-        self._ask(slot, lib.GR_CMD_DIGEST)
-        size = int(self.raw.digest_len)
-        if not size:
-            raise GdbrrError("the process has more memory than a digest of it can hold", "use a smaller program")
-        return bytes(ffi.buffer(self.raw.digest, size))
+        return slot.digest(self._raw)
 
     def pages(self, slot: Slot, addresses: Sequence[int]) -> bytes:
         """Pages of a standing process, with rising addresses, less what digests leave out."""
-        wanted = array("Q", addresses[: lib.GR_PAGES_MOST]).tobytes()
-        ffi.memmove(self.raw.digest, wanted, len(wanted))
-        self.raw.digest_len = len(wanted)
-        self._ask(slot, lib.GR_CMD_PAGES)
-        return bytes(ffi.buffer(self.raw.digest, len(wanted) // 8 * lib.GR_PAGE))
-
-    def look(self, slot: Slot, whole: bool) -> Any:
-        """The struct gr_look of a standing process; WHOLE where the page tables do not tell what was written to."""
-        slot.raw.look.whole = whole
-        self._ask(slot, lib.GR_CMD_CHECK)
-        return slot.raw.look
-
-    def _ask(self, slot: Slot, command: int) -> None:
-        state = slot.state
-        slot.command(command)
-        slot.wait((state,), timeout=_DIGEST_TIMEOUT)
-        if slot.panic:
-            raise GdbrrError(f"this machine refuses {slot.panic.text}", slot.panic.hint or "use it without check")
+        return slot.pages(self._raw, addresses)
 
     def close(self) -> None:
         self._page.close()
@@ -342,6 +477,17 @@ def has_ended(pid: int) -> bool:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:
         return not os.path.exists(f"/proc/{pid}")
+    except OverflowError:  # no number of a process
+        return True
+
+
+def is_stopped(pid: int) -> bool:
+    """Whether a signal has stopped it. A process that a debugger holds is in another state."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as stat:
+            return stat.read().rpartition(b")")[2].split()[0] == b"T"
+    except (OSError, IndexError):
+        return False
 
 
 def is_child(pid: int) -> bool:
@@ -358,6 +504,8 @@ def is_child(pid: int) -> bool:
 
 
 def read_panic(raw: Any) -> Panic:
+    if raw.code not in _PANICS:
+        raise tampered(f"panic {raw.code}")
     message, _, hint = abi.text(raw.text).partition("\n")
     return Panic(
         code=raw.code,
@@ -388,5 +536,5 @@ def read_hit(raw: Any) -> PointHit:
         by_operation=bool(raw.engine),
         stores=raw.stores,
         trap=raw.trap,
-        place=ffi.buffer(raw.place)[: raw.place_len] if raw.place_len else b"",
+        place=ffi.buffer(raw.place)[: min(raw.place_len, lib.GR_PLACE)] if raw.place_len else b"",
     )

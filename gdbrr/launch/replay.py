@@ -16,11 +16,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from gdbrr import abi
 from gdbrr.abi import lib
 from gdbrr.config.profiles import Profile
-from gdbrr.ctl.control import FOREVER, Control, Panic, ProcessEnded, Slot, Soft, is_child
+from gdbrr.ctl import crowd
+from gdbrr.ctl.control import FOREVER, Control, Panic, Patience, ProcessEnded, Slot, Soft, is_child
 from gdbrr.demo import carried, image
 from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, record, scratch, spawn
+from gdbrr.launch.shown import Shown
 from gdbrr.launch.watchdog import Overdue, Watchdog
 
 if TYPE_CHECKING:
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 _REAP_LIMIT = 5.0
 _REAP_PAUSE = 0.0002
 _LOOK = 0.02
+_END_LIMIT = 30.0
+"""Seconds that a process may take from its last operation to its end."""
 _MOST_CACHE_PAGES = 1 << 16
 _END_KINDS = {"unknown": 0, "exit": 1, "signal": 2}
 
@@ -151,6 +155,8 @@ def start(
 ) -> Replay:
     """Start the demo's program; it stands in front of STOP_TICK when slot 0 answers.
 
+    Without STDIO nothing is read or shown.
+
     GROWS is the image of a recording that goes on, as a descriptor and its size, where DEMO is of its beginning.
     """
     manifest = demo.manifest
@@ -164,17 +170,18 @@ def start(
         check_trust(demo, profile)
     check_program(manifest)
     env = engines.environment(manifest)
-    with scratch.file() as image_fd, abi.made_ctl() as (page, page_fd):
+    with scratch.file() as image_fd, abi.made_ctl() as (page, page_fd), Shown(wanted=False) as nothing:
         data_fd, size = grows or (image_fd, image.write_image(demo, spawn.file_of(image_fd)).bytes)
         page.c.mode = lib.GR_MODE_REPLAY
         page.c.data_size = size
         page.c.end_kind = _END_KINDS[demo.end.kind]
         page.c.end_value = demo.end.value & 0xFFFFFFFF
+        page.c.tasks_most = crowd.most(len(demo.threads), lib.GR_SLOTS)
         record.fill_profile(page, profile)
         control = Control(page)
         slot = control.slot(0)
         slot.clear(flags, final_thread)
-        slot.raw.stop_tick = stop_tick
+        slot.stop_at(stop_tick)
         word = manifest["argv"][0] if manifest["argv"] else ""
         signals = _signals(manifest)
         exe = word if "/" in word else manifest["program"]
@@ -189,7 +196,7 @@ def start(
             die_with_parent=True,
             no_core=True,
             no_terminal=no_terminal,
-            stdio=stdio,
+            stdio=stdio or nothing.stdio,
             ignored=signals[0],
             blocked=signals[1],
             carried=placed.table if placed else None,
@@ -201,6 +208,7 @@ def start(
         except BaseException:
             control.close()
             raise
+        control.crowd.is_led_by(pid)
     return Replay(demo, control, slot, pid, profile)
 
 
@@ -247,44 +255,56 @@ def run(
     """Replay the whole demo without a debugger. INSPECT may look at a process that could not go on before it dies."""
     flags = lib.GR_SLOT_HOLD_PANIC | (lib.GR_SLOT_ECHO if echo else 0)
     began = time.monotonic()
-    replay = start(demo, flags=flags, trust=trust, no_terminal=True)
-    try:
-        watchdog = Watchdog(demo, replay.pid)
-        while True:
-            state, now = replay.slot.state, time.monotonic()
-            ended, status = os.waitpid(replay.pid, 0 if state == lib.GR_S_ENDED else os.WNOHANG)
-            panic, tick, soft = replay.slot.panic, replay.slot.tick, replay.slot.soft
-            if state == lib.GR_S_PANIC and panic:
-                outcome = Outcome(EXIT_DESYNC, tick, panic, soft=soft, seconds=now - began)
-                break
-            if replay.slot.echo_error:
-                outcome = Outcome(EXIT_ERROR, tick, None, soft=soft, echo_error=replay.slot.echo_error)
-                break
-            if ended:
-                replay.pid = 0  # reaped: the number may be somebody else's by now
-                code = os.waitstatus_to_exitcode(status)
-                problem = _problem(replay, demo, code)
-                shown = EXIT_DESYNC if problem or soft else _shell_status(code)
-                started = bool(replay.control.raw.started)
-                return Outcome(
-                    shown, tick, None, problem, started, soft, seconds=now - began, program_status=_shell_status(code)
-                )
-            overdue = watchdog.look(tick, now)
-            if overdue:
-                problem = (
-                    f"thread {overdue.thread} has run {overdue.spent:.1f} s behind tick {overdue.tick} without coming"
-                    f" to its next operation; while recording that took {overdue.recorded:.2f} s"
-                )
-                outcome = Outcome(EXIT_DESYNC, tick, None, problem, soft=soft, overdue=overdue, seconds=now - began)
-                break
-            if poll:
-                poll(tick)
-            replay.slot.nap(_LOOK)
-        if inspect:
-            inspect(replay, outcome)
-        return outcome
-    finally:
-        replay.close()
+    with Shown(echo) as shown:
+        replay = start(demo, flags=flags, stdio=shown.stdio, trust=trust, no_terminal=True)
+        try:
+            shown.follow(replay.pid)
+            outcome = _await_end(replay, shown, poll)
+            outcome = outcome._replace(seconds=time.monotonic() - began)
+            if inspect and replay.pid:
+                inspect(replay, outcome)
+            return outcome
+        finally:
+            replay.close()
+
+
+def _await_end(replay: Replay, shown: Shown, poll: Callable[[int], None] | None) -> Outcome:
+    """How it ended, or why it is not waited for any longer."""
+    demo, slot = replay.demo, replay.slot
+    watchdog, patience = Watchdog(demo, replay.pid), Patience()
+    ended_at: float | None = None
+    while True:
+        state, now = slot.state, time.monotonic()
+        ended, status = os.waitpid(replay.pid, os.WNOHANG)
+        shown.show()  # all of it, if it has ended
+        panic, tick, soft = slot.panic, slot.tick, slot.soft
+        if state == lib.GR_S_PANIC and panic:
+            return Outcome(EXIT_DESYNC, tick, panic, soft=soft)
+        if shown.error or slot.echo_error:
+            return Outcome(EXIT_ERROR, tick, None, soft=soft, echo_error=shown.error or slot.echo_error)
+        if ended:
+            replay.pid = 0  # reaped: the number may be somebody else's by now
+            code = os.waitstatus_to_exitcode(status)
+            problem = _problem(replay, demo, code)
+            status = EXIT_DESYNC if problem or soft else _shell_status(code)
+            started = replay.control.started
+            return Outcome(status, tick, None, problem, started, soft, program_status=_shell_status(code))
+        overdue = watchdog.look(tick, now)
+        if overdue:
+            problem = (
+                f"thread {overdue.thread} has run {overdue.spent:.1f} s behind tick {overdue.tick} without coming"
+                f" to its next operation; while recording that took {overdue.recorded:.2f} s"
+            )
+            return Outcome(EXIT_DESYNC, tick, None, problem, soft=soft, overdue=overdue)
+        patience.look(replay.pid, replay.control.started)
+        replay.control.crowd.look()
+        if state == lib.GR_S_ENDED:
+            ended_at = ended_at or now
+            if now - ended_at > _END_LIMIT:
+                raise ProcessEnded(f"process {replay.pid} of the replay has ended and stays", "do not trust this demo")
+        if poll:
+            poll(tick)
+        shown.wait(_LOOK)
 
 
 @contextlib.contextmanager
@@ -307,7 +327,7 @@ def _shell_status(code: int) -> int:
 
 
 def _problem(replay: Replay, demo: Demo, code: int) -> str:
-    if not replay.control.raw.started:
+    if not replay.control.started:
         ignored = engines.ignored(demo.manifest)
         why = f"; {', '.join(ignored)}, set while recording, is not honoured from a demo" if ignored else ""
         return f"the program {_how(code)} before the engine started{why}"

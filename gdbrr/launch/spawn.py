@@ -11,13 +11,14 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import select
 import signal
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from gdbrr.abi import Ctl, lib
-from gdbrr.ctl.control import is_child, read_panic
+from gdbrr.ctl.control import START_LIMIT, is_child, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch.engine import Engine
 
@@ -149,10 +150,23 @@ def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:
             f"this machine refuses another process (error {error.errno})", "raise `ulimit -u`, or end some"
         ) from None
     try:
+        _await(pid)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except BaseException:
-        _end(pid)
+        _end(pid)  # and with it what it traces
         raise
+
+
+def _await(pid: int) -> None:
+    """Wait for the launcher. It follows a packed program up to its engine, and that may not want to come there."""
+    process = os.pidfd_open(pid)
+    try:
+        ends = select.poll()
+        ends.register(process, select.POLLIN)
+        if not ends.poll(START_LIMIT * 1000):
+            raise GdbrrError(f"the program did not start within {START_LIMIT:.0f} s", "see gdbrr doctor")
+    finally:
+        os.close(process)
 
 
 def _end(pid: int) -> None:

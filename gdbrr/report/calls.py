@@ -13,6 +13,7 @@ from gdbrr.report.words import preview
 
 _REGISTERS = ("rdi", "rsi", "rdx", "r10", "r8", "r9")
 _TEXT = 60
+_STANDARD = 2
 _PATH = 256
 _LARGE = 1 << 16
 
@@ -38,9 +39,10 @@ def text(pid: int, number: int, regs: dict[str, int]) -> str:
 
 
 def _file(pid: int, descriptor: int) -> str:
-    """What a descriptor of the replay itself is open for; recorded ones are not there."""
+    """What a descriptor of the replay itself is open for; recorded ones are not there, standard ones are ours."""
+    number = descriptor & 0xFFFFFFFF
     try:
-        path = os.readlink(f"/proc/{pid}/fd/{descriptor & 0xFFFFFFFF}")
+        path = os.readlink(f"/proc/{pid}/fd/{number}") if number > _STANDARD else ""
     except OSError:
         return ""
     return f" {preview(os.fsencode(path), _PATH)}" if path.startswith("/") else ""

@@ -59,7 +59,7 @@ class Pass:
         self._log: list[PointHit] = []
         try:
             if self._every:
-                self.worker.slot.raw.flags |= lib.GR_SLOT_KEEP_HITS
+                self.worker.slot.flag(lib.GR_SLOT_KEEP_HITS)
             if self.worker.slot.tick < self._stop:
                 start = self.worker.slot.tick
                 self.worker.begin(self._stop, [piece.armed(start) for piece in self._pieces])
@@ -144,7 +144,7 @@ class Pass:
     def end_at(self, tick: int) -> None:
         """Stand in front of TICK, which it has not come to yet."""
         self._stop, self._inside, self._second, self._cut = tick, None, True, True
-        self.worker.slot.raw.stop_tick = tick
+        self.worker.slot.stop_at(tick)
 
     def _look_for_end(self) -> bool:
         """INVARIANT(cut-in-time): who was past its new end when that was told runs once more, up to there."""
@@ -164,7 +164,7 @@ class Pass:
             slot.take_hits(self._log)
         else:
             self._log = slot.hits()
-            self.lost |= slot.raw.hits > len(self._log)
+            self.lost |= slot.logged > len(self._log)
         hits = [hit for hit in self._log if hit.point < len(self._pieces)]
         by_pages = [at for at, piece in enumerate(self._pieces) if piece.by_pages]
         newer = [Found(self._pieces[hit.point], hit) for hit in one_by_operation(hits, by_pages)]
@@ -184,7 +184,7 @@ class Pass:
     @property
     def logged(self) -> int:
         """Hits so far."""
-        return self._closed[2] if self._closed is not None else int(self.worker.slot.raw.hits)
+        return self._closed[2] if self._closed is not None else self.worker.slot.logged
 
     @property
     def by_pages(self) -> bool:

@@ -57,7 +57,7 @@ class DemoLeaf:
 
     @property
     def trap_pc(self) -> int:
-        return int(self._worker.control.raw.trap_pc)
+        return self._worker.control.trap_pc
 
     @property
     def born(self) -> int:
@@ -103,12 +103,12 @@ class DemoLeaf:
 
     def release(self, stop_tick: int | None = None) -> None:
         slot = self._worker.slot
-        slot.raw.flags |= lib.GR_SLOT_DEBUGGED
+        slot.flag(lib.GR_SLOT_DEBUGGED)
         slot.arm([])
         slot.command(lib.GR_CMD_RUN, stop_tick=self._reachable(stop_tick))
 
     def stop_at(self, stop_tick: int | None) -> None:
-        self._worker.slot.raw.stop_tick = self._reachable(stop_tick)
+        self._worker.slot.stop_at(self._reachable(stop_tick))
 
     def _reachable(self, tick: int | None) -> int:
         last = FOREVER if self._last is None else self._last

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from gdbrr.abi import lib
-from gdbrr.config import tables
 from gdbrr.ctl import threads
 from gdbrr.ctl.control import Armed, Match, PointHit
 from gdbrr.errors import GdbrrError
@@ -251,7 +250,7 @@ class Segments:
             )
         worker = self._checkpoints.worker_at(tick, progress)
         try:
-            worker.slot.raw.flags |= lib.GR_SLOT_KEEP_HITS
+            worker.slot.flag(lib.GR_SLOT_KEEP_HITS)
             log: list[PointHit] = []
             worker.begin_segment(tick, self._order.ticks, [Armed(pc, 1, lib.GR_POINT_EXEC, tick) for pc in pcs])
             worker.finish(progress, "putting in order", tick + 1, log)
@@ -299,15 +298,10 @@ class Segments:
     def _step(self, worker: Worker, tick: int, most: int, progress: Progress | None) -> tuple[bool, list[int], bool]:
         """At most so many single steps; whether that was all of the segment, what was executed, and whether that is
         known from the first step on."""
-        knobs, limit = worker.control.raw.knob, self._limit()
-        try:
-            # One trace is made at a time, so the knob is ours for as long as it takes.
-            knobs[_knob()] = most
-            worker.slot.raw.flags |= lib.GR_SLOT_TRACE
+        with worker.control.trace_limited(most):  # one trace is made at a time
+            worker.slot.flag(lib.GR_SLOT_TRACE)
             state = worker.run_segment(tick, self._order.ticks, progress=_stepping(progress, worker, most))
             return (state != lib.GR_S_TRAPPED, *worker.control.trace(worker.slot))
-        finally:
-            knobs[_knob()] = limit
 
     def _stepped(self, worker: Worker, at: Moment, progress: Progress | None) -> Sequence[int]:
         """What WORKER, which stands at AT, executes next."""
@@ -329,13 +323,9 @@ def _stepping(progress: Progress | None, worker: Worker, most: int) -> Progress 
         return None
 
     def look(what: str, fraction: float) -> None:
-        progress("stepping through a segment", min(1.0, int(worker.slot.raw.trace_len) / most))
+        progress("stepping through a segment", min(1.0, worker.slot.traced / most))
 
     return look
-
-
-def _knob() -> int:
-    return [knob.name for knob in tables.knobs()].index("trace_limit")
 
 
 def _collapsed(worker: Worker, tick: int, pcs: Sequence[int], call: int) -> Trace:

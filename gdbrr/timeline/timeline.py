@@ -7,7 +7,6 @@ Owns: the skeleton, the checkpoints and every leaf of one demo; `close` leaves n
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -66,17 +65,9 @@ def start_replay(
     demo: Demo, trust: bool = False, final_thread: int = 0, grows: tuple[int, int] | None = None
 ) -> replays.Replay:
     """The process that becomes a skeleton. It dies with this thread."""
-    with open(os.devnull, "r+b") as nothing:
-        fd = nothing.fileno()
-        return replays.start(
-            demo,
-            flags=lib.GR_SLOT_HOLD_END,
-            stop_tick=0,
-            stdio=(fd, fd, fd),
-            trust=trust,
-            final_thread=final_thread,
-            grows=grows,
-        )
+    return replays.start(
+        demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, trust=trust, final_thread=final_thread, grows=grows
+    )
 
 
 def _saved_at(demo: Demo) -> tuple[int, Moment] | None:

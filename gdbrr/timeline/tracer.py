@@ -10,7 +10,6 @@ import functools
 import subprocess
 import threading
 from collections.abc import Sequence
-from typing import Any
 
 from gdbrr.config import tables
 from gdbrr.ctl.control import Armed
@@ -27,16 +26,15 @@ def _perf_allowed() -> bool:
     return probes.perf_allowed()
 
 
-def needed(knobs: Any, points: Sequence[Armed]) -> bool:
-    """Whether a tracer sets the debug registers, as the knob `points` and this machine say.
+def needed(knob: int, points: Sequence[Armed]) -> bool:
+    """Whether a tracer sets the debug registers, as KNOB, the one named `points`, and this machine say.
 
     A hit costs less with perf events, whose handler runs in the process itself; but closing them, which a run that
     stops at a hit must do, takes the kernel longer than starting and ending a tracer, and so few hits.
     """
     if not points:
         return False
-    place, knob = next((place, knob) for place, knob in enumerate(tables.knobs()) if knob.name == "points")
-    choice = knob.choices[int(knobs[place])]
+    choice = next(row for row in tables.knobs() if row.name == "points").choices[knob]
     if choice == "auto":
         return any(0 < point.stop_at < _MANY for point in points) or not _perf_allowed()
     return choice == "ptrace"

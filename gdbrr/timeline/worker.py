@@ -236,16 +236,16 @@ class Worker(Process):
         """Start running; `done` tells when it stopped."""
         self._end_tracer()
         # Counting hits and single steps take longer than any recording says.
-        plain = not points and match is None and not self.slot.raw.flags & lib.GR_SLOT_TRACE
+        plain = not points and match is None and not self.slot.flags & lib.GR_SLOT_TRACE
         self._watchdog = Watchdog(self.demo, self.pid) if plain else None
         self.slot.arm(points, match)
         registers = [point for point in points if not point.by_pages]
-        traced = not self._perf and tracer.needed(self.control.raw.knob, registers)
+        traced = not self._perf and tracer.needed(self.control.knob("points"), registers)
         if traced:
             self._tracer = Tracer(self.pid, points)
-            self.slot.raw.flags |= lib.GR_SLOT_TRACED
+            self.slot.flag(lib.GR_SLOT_TRACED)
         else:
-            self.slot.raw.flags &= ~lib.GR_SLOT_TRACED
+            self.slot.flag(lib.GR_SLOT_TRACED, False)
             self._perf = self._perf or bool(registers)
         self.slot.command(lib.GR_CMD_RUN, stop_tick=stop_tick)
 
@@ -328,7 +328,7 @@ class Worker(Process):
 
     def freeze(self) -> Checkpoint:
         """Leave a frozen copy that stands where this worker stands."""
-        slot = self._copy(lib.GR_CMD_FREEZE, (lib.GR_S_FROZEN,), 0, self.slot.raw.final_thread)
+        slot = self._copy(lib.GR_CMD_FREEZE, (lib.GR_S_FROZEN,), 0, self.slot.final_thread)
         checkpoint = Checkpoint(self.control, slot, self.demo, self.slot.tick)
         checkpoint.states = self.states
         checkpoint.is_expendable(_FROZEN_SCORE)

@@ -59,15 +59,23 @@ bool gr_copy_recover(ucontext_t *context)
 	return true;
 }
 
+// The kernel is asked by the thread's id, because a process whose first thread has ended is none to it. Where no Landlock keeps other
+// processes out of reach, the fence knows one id only, that of the first process.
+static long across(long nr, struct iovec *local, struct iovec *remote)
+{
+	long ret = GR_RAW(nr, gr_tid(), local, 1, remote, 1, 0);
+	return ret == -EPERM ? GR_RAW(nr, gr_pid(), local, 1, remote, 1, 0) : ret;
+}
+
 // The kernel's way costs 300 ns and is taken only while a fault here would end in somebody else's handler, or a look be a hit.
 size_t gr_peek(void *dst, uint64_t src, size_t n)
 {
 	if (__atomic_load_n(&gr_copy_guarded, __ATOMIC_RELAXED) && !gr_copy_watched)
 		return gr_copy(dst, (const void *)src, n);
 	struct iovec local = {dst, n}, remote = {(void *)src, n};
-	long ret = GR_RAW(SYS_process_vm_readv, gr_tid(), &local, 1, &remote, 1, 0);
+	long ret = across(SYS_process_vm_readv, &local, &remote);
 	if (ret != (long)n && gr_copy_lift && gr_copy_lift(src, n)) {
-		ret = GR_RAW(SYS_process_vm_readv, gr_tid(), &local, 1, &remote, 1, 0);
+		ret = across(SYS_process_vm_readv, &local, &remote);
 		gr_copy_put_back();
 	}
 	return GR_IS_ERR(ret) ? 0 : (size_t)ret;
@@ -76,7 +84,7 @@ size_t gr_peek(void *dst, uint64_t src, size_t n)
 static long kernel_poke(uint64_t dst, const void *src, size_t n)
 {
 	struct iovec local = {(void *)src, n}, remote = {(void *)dst, n};
-	return GR_RAW(SYS_process_vm_writev, gr_tid(), &local, 1, &remote, 1, 0);
+	return across(SYS_process_vm_writev, &local, &remote);
 }
 
 size_t gr_poke(uint64_t dst, const void *src, size_t n)

@@ -5,16 +5,17 @@
 // an honest program that was led astray by what it read.
 #define _GNU_SOURCE
 #include <arpa/inet.h>
-#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <link.h>
+#include <linux/perf_event.h>
+#include <linux/hw_breakpoint.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -27,26 +28,11 @@
 #include <termios.h>
 #include <unistd.h>
 
-static const char *gate; // a system call inside the engine that comes back by `pop %rcx; jmp *%rcx`
+#include "gate.h"
+
 static const char *dir;
 static char made[4096], precious[4096];
 static long outsider; // a process of the same user that is none of ours
-
-static long call6(long nr, long a, long b, long c, long d, long e, long f)
-{
-	long ret;
-	register long r10 __asm__("r10") = d, r8 __asm__("r8") = e, r9 __asm__("r9") = f;
-	if (gate)
-		__asm__ volatile("call *%[to]" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9),
-			[to] "b"(gate) : "rcx", "r11", "memory");
-	else
-		__asm__ volatile("syscall" : "=a"(ret) : "0"(nr), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
-			: "rcx", "r11", "memory");
-	return ret;
-}
-#define CALL(nr, ...) CALL_(nr, ##__VA_ARGS__, 0, 0, 0, 0, 0, 0)
-#define CALL_(nr, a, b, c, d, e, f, ...) \
-	call6(nr, (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 static long opened(const char *path)
 {
@@ -56,24 +42,6 @@ static long opened(const char *path)
 static long self(long nr)
 {
 	return CALL(nr);
-}
-
-static int find_gate(struct dl_phdr_info *info, size_t size, void *data)
-{
-	(void)size;
-	(void)data;
-	if (!strstr(info->dlpi_name, "libgdbrr"))
-		return 0;
-	for (int i = 0; i < info->dlpi_phnum; i++) {
-		const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
-		if (ph->p_type != PT_LOAD || !(ph->p_flags & PF_X))
-			continue;
-		const char *text = (const char *)info->dlpi_addr + ph->p_vaddr;
-		// Behind the last argument's load, or it might be bytes that only look so.
-		const char *found = memmem(text, ph->p_memsz, "\x4c\x8b\x4c\x24\x08\x0f\x05\x59\xff\xe1", 10);
-		gate = found ? found + 5 : NULL;
-	}
-	return 0;
 }
 
 // ---------------------------------------------------------------- deeds
@@ -164,6 +132,76 @@ static long pidfd_it(void)
 	long fd = CALL(SYS_pidfd_open, outsider, 0);
 	return fd < 0 ? fd : CALL(SYS_pidfd_send_signal, fd, SIGUSR1, 0, 0);
 }
+static long memory_of(void)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%ld/mem", outsider);
+	return opened(path);
+}
+static long peek_other(void)
+{
+	char byte = 1;
+	struct { void *base; size_t len; } local = {&byte, 1}, remote = {&byte, 1};
+	long ret = CALL(SYS_process_vm_readv, outsider, &local, 1, &remote, 1, 0);
+	return ret == -EFAULT ? 0 : ret;
+}
+static long perf_other(void)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_BREAKPOINT, .size = sizeof attr, .bp_type = HW_BREAKPOINT_W,
+		.bp_addr = (uintptr_t)made, .bp_len = 8, .exclude_kernel = 1, .exclude_hv = 1};
+	return CALL(SYS_perf_event_open, &attr, outsider, -1, -1, 0);
+}
+static long perf_all(void)
+{
+	struct perf_event_attr attr = {.type = PERF_TYPE_SOFTWARE, .config = PERF_COUNT_SW_CPU_CLOCK, .size = sizeof attr};
+	return CALL(SYS_perf_event_open, &attr, -1, 0, -1, 0);
+}
+static long terminal(void) { return opened("/dev/ptmx"); }
+static long reopen_in(void) { return CALL(SYS_open, "/proc/self/fd/0", O_WRONLY); }
+static long reopen_out(void) { return CALL(SYS_openat, AT_FDCWD, "/proc/self/fd/1", O_RDWR); }
+static long openat2_of(const char *path, uint64_t flags)
+{
+	uint64_t how[3] = {flags, 0, 0};
+	return CALL(SYS_openat2, AT_FDCWD, path, how, sizeof how);
+}
+static long reopen_openat2(void) { return openat2_of("/proc/self/fd/0", O_RDWR); }
+static long read_openat2(void) { return openat2_of(precious, O_RDONLY); }
+static long flags_in(void) { return CALL(SYS_fcntl, 0, F_SETFL, O_NONBLOCK); }
+static long flags_out(void) { return CALL(SYS_fcntl, 1, F_SETFL, O_APPEND); }
+static long blocking_in(void)
+{
+	int on = 0;
+	return CALL(SYS_ioctl, 0, FIONBIO, &on);
+}
+static long lock_with(int how)
+{
+	struct flock lock = {.l_type = F_RDLCK};
+	return CALL(SYS_fcntl, opened(precious), how, &lock);
+}
+static long lock_it(void) { return lock_with(F_SETLK); }
+static long lock_open(void) { return lock_with(F_OFD_SETLK); }
+static long flock_it(void) { return CALL(SYS_flock, opened(precious), LOCK_SH); }
+static long lease_it(void) { return CALL(SYS_fcntl, opened(precious), F_SETLEASE, F_RDLCK); }
+static long survive(void) { return CALL(SYS_prctl, PR_SET_PDEATHSIG, 0); }
+static long survive_softly(void) { return CALL(SYS_prctl, PR_SET_PDEATHSIG, SIGCONT); }
+static long stop_own(void)
+{
+	uint64_t ignore[4] = {1 /* SIG_IGN */};
+	CALL(SYS_rt_sigaction, SIGTSTP, ignore, 0, 8);
+	return CALL(SYS_tgkill, self(SYS_getpid), self(SYS_gettid), SIGTSTP);
+}
+static long mq_receive(void) { return CALL(SYS_mq_timedreceive, -1, 0, 0, 0, 0); }
+static long mq_notify_it(void) { return CALL(SYS_mq_notify, -1, 0); }
+static long mq_set(void) { return CALL(SYS_mq_getsetattr, -1, 0, 0); }
+static long msgrcv_it(void) { return CALL(SYS_msgrcv, -1, 0, 0, 0, 0); }
+static long pidfd_only(void) { return CALL(SYS_pidfd_open, outsider, 0); }
+static long pipe_it(void)
+{
+	int ends[2];
+	return CALL(SYS_pipe2, ends, 0);
+}
+static long notify_it(void) { return CALL(SYS_inotify_init1, 0); }
+static long undumpable(void) { return CALL(SYS_prctl, PR_SET_DUMPABLE, 0); }
 static long owner_it(void) { return CALL(SYS_fcntl, 0, F_SETOWN, outsider); }
 static long ptrace_it(void) { return CALL(SYS_ptrace, PTRACE_SEIZE, outsider, 0, 0); }
 static long poke_it(void)
@@ -247,7 +285,11 @@ static const struct { const char *name; long (*deed)(void); } deeds[] = {
 	DEED(tgqueue_it), DEED(pidfd_it), DEED(owner_it), DEED(ptrace_it), DEED(poke_it), DEED(limits_it), DEED(renice),
 	DEED(type_in), DEED(mount_it), DEED(chroot_it), DEED(io_uring), DEED(bpf), DEED(keyctl), DEED(add_key), DEED(semget_it),
 	DEED(msgget_it), DEED(mq_open_it), DEED(reboot_it), DEED(setns_it), DEED(own_memory), DEED(memory_file),
-	DEED(grow_output), DEED(newer), DEED(int80), DEED(x32),
+	DEED(grow_output), DEED(memory_of), DEED(peek_other), DEED(perf_other), DEED(perf_all), DEED(terminal), DEED(reopen_in),
+	DEED(reopen_out), DEED(reopen_openat2), DEED(read_openat2), DEED(flags_in), DEED(flags_out), DEED(blocking_in),
+	DEED(lock_it), DEED(lock_open), DEED(flock_it), DEED(lease_it), DEED(survive), DEED(survive_softly), DEED(stop_own),
+	DEED(mq_receive), DEED(mq_notify_it), DEED(mq_set), DEED(msgrcv_it), DEED(pidfd_only), DEED(pipe_it), DEED(notify_it),
+	DEED(undumpable), DEED(newer), DEED(int80), DEED(x32),
 	DEED(look), DEED(list), DEED(map_it), DEED(alive), DEED(raise_own), DEED(peek),
 };
 

@@ -97,7 +97,7 @@ class Oracle:
     def _run(self, demo: Demo) -> None:
         worker = self._worker
         self._engine = list(_engine_ranges(worker.pid))
-        worker.slot.raw.flags |= lib.GR_SLOT_TRACE
+        worker.slot.flag(lib.GR_SLOT_TRACE)
         self._attach()
         order = [event.thread for event in demo.events()]
         for tick in range(demo.ticks):

@@ -33,7 +33,7 @@ class Oracle:
         self.counters: list[int] = []
         self.calls: list[int] = []
         with held(demo) as (replay, worker):
-            worker.slot.raw.flags |= lib.GR_SLOT_TRACE
+            worker.slot.flag(lib.GR_SLOT_TRACE)
             for tick in range(demo.ticks):
                 with open(f"/proc/{worker.pid}/mem", "rb", buffering=0) as memory:
                     self.counters.append(int.from_bytes(os.pread(memory.fileno(), 4, counter), "little"))

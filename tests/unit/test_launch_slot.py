@@ -27,15 +27,15 @@ def control(tmp_path: Path) -> Iterator[Control]:
 
 def announce(slot: Slot, state: int) -> None:
     """What the engine does behind a new state."""
-    slot.raw.state = state
-    slot.raw.ack_seq += 1
+    slot._raw.state = state
+    slot._raw.ack_seq += 1
     futex.wake(slot._ack_address)
 
 
 def next_command(slot: Slot, seen: int) -> int:
-    while slot.raw.cmd_seq == seen:
+    while slot._raw.cmd_seq == seen:
         futex.wait(slot._cmd_address, seen, 1.0)
-    return int(slot.raw.cmd)
+    return int(slot._raw.cmd)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def play(control: Control) -> Iterator[Callable[[Slot, Script], int]]:
         pid = os.fork()
         if pid == 0:
             try:
-                slot.raw.pid = os.getpid()
+                slot._raw.pid = os.getpid()
                 script(slot)
             finally:
                 os._exit(0)
@@ -66,7 +66,7 @@ def test_command_is_answered(control: Control, play: Callable[[Slot, Script], in
     def engine(slot: Slot) -> None:
         announce(slot, lib.GR_S_STANDING)
         assert next_command(slot, 0) == lib.GR_CMD_RUN
-        slot.raw.tick = slot.raw.stop_tick
+        slot._raw.tick = slot._raw.stop_tick
         announce(slot, lib.GR_S_RUNNING)
         announce(slot, lib.GR_S_STANDING)
         signal.pause()
@@ -100,9 +100,9 @@ def test_end_of_the_process_is_noticed(control: Control, play: Callable[[Slot, S
 
 def test_panic_ends_every_wait(control: Control) -> None:
     slot = control.take_slot()
-    slot.raw.panic.set = 1
-    slot.raw.panic.code = lib.GR_PANIC_DESYNC
-    slot.raw.panic.text = b"another operation\nthe way out"
+    slot._raw.panic.set = 1
+    slot._raw.panic.code = lib.GR_PANIC_DESYNC
+    slot._raw.panic.text = b"another operation\nthe way out"
     announce(slot, lib.GR_S_PANIC)
     assert slot.wait([lib.GR_S_STANDING]) == lib.GR_S_PANIC
     panic = slot.panic
@@ -123,13 +123,13 @@ def test_wait_can_be_left_by_its_caller(control: Control) -> None:
 def test_newest_hits_are_kept_in_order(control: Control) -> None:
     slot = control.take_slot()
     slot.arm([Armed(0x1000, 4, lib.GR_POINT_CHANGE, 7, 3)], Match({"rip": 5, "rax": 6}, {"rax": 7}))
-    point = slot.raw.point[0]
-    assert (slot.raw.points, point.addr, point.len, point.from_tick, point.stop_at) == (1, 0x1000, 4, 7, 3)
-    assert (slot.raw.match_on, slot.raw.match.rip, slot.raw.match.rax) == (1, 5, 6)
-    assert (slot.raw.meant.rip, slot.raw.meant.rax) == (5, 7)
+    point = slot._raw.point[0]
+    assert (slot._raw.points, point.addr, point.len, point.from_tick, point.stop_at) == (1, 0x1000, 4, 7, 3)
+    assert (slot._raw.match_on, slot._raw.match.rip, slot._raw.match.rax) == (1, 5, 6)
+    assert (slot._raw.meant.rip, slot._raw.meant.rax) == (5, 7)
     for number in range(lib.GR_HITS + 3):
-        slot.raw.hit[number % lib.GR_HITS].tick = number
-        slot.raw.hits += 1
+        slot._raw.hit[number % lib.GR_HITS].tick = number
+        slot._raw.hits += 1
     assert [hit.tick for hit in slot.hits()] == list(range(3, lib.GR_HITS + 3))
     slot.arm([])
     assert slot.hits() == []
@@ -144,17 +144,17 @@ def test_slots_are_handed_out_once_and_clean(control: Control) -> None:
     control.give_slot(slots[0])
     fresh = control.take_slot()
     assert fresh.index == slots[0].index
-    assert (fresh.raw.ack_seq, fresh.state, fresh.raw.flags) == (0, lib.GR_S_EMPTY, 0)
+    assert (fresh._raw.ack_seq, fresh.state, fresh._raw.flags) == (0, lib.GR_S_EMPTY, 0)
 
 
 def test_trace_is_a_ring(control: Control) -> None:
     slot = control.take_slot()
     for place in range(3):
-        control.raw.trace[place] = 100 + place
-    slot.raw.trace_len = 3
+        control._raw.trace[place] = 100 + place
+    slot._raw.trace_len = 3
     assert control.trace(slot) == ([100, 101, 102], True)
-    control.raw.trace[lib.GR_TRACE_MAX - 1] = 99
-    slot.raw.trace_len = lib.GR_TRACE_MAX + 2
+    control._raw.trace[lib.GR_TRACE_MAX - 1] = 99
+    slot._raw.trace_len = lib.GR_TRACE_MAX + 2
     pcs, whole = control.trace(slot)
     assert not whole
     assert (pcs[-3], pcs[-2:]) == (99, [100, 101])

@@ -140,11 +140,9 @@ def _executed(manifest: Mapping[str, Any]) -> tuple[str, list[str]]:
 
 def _loader_log(demo: Demo, trust: bool) -> list[tuple[str, str, str, str]]:
     """What the loader asks and is told before the engine starts."""
-    with scratch.directory() as directory, open(os.devnull, "r+b") as nothing:
-        log, fd = directory / "loader", nothing.fileno()
-        how = replay.start(
-            demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, stdio=(fd, fd, fd), trust=trust, loader_log=log
-        )
+    with scratch.directory() as directory:
+        log = directory / "loader"
+        how = replay.start(demo, flags=lib.GR_SLOT_HOLD_END, stop_tick=0, trust=trust, loader_log=log)
         try:
             how.slot.wait((lib.GR_S_STANDING, lib.GR_S_ENDED), timeout=_LIMIT)
         finally:

@@ -59,8 +59,8 @@ class Patience:
         def look(what: str, part: float) -> None:
             nonlocal met, since
             ran = watchdog.ran(worker.pid)
-            if worker.slot.raw.met != met:
-                met, since = worker.slot.raw.met, ran
+            if worker.slot.met != met:
+                met, since = worker.slot.met, ran
             if ran - since > most:
                 raise NoOther
             if self._progress:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from gdbrr.abi import lib
 from gdbrr.ctl import changes
-from gdbrr.ctl.control import Control, Slot
+from gdbrr.ctl.control import Slot
 from gdbrr.ctl.digest import Digest
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.timeline.leaf import views
@@ -80,7 +80,7 @@ class States:
     def look(self, process: Process) -> None:
         """PROCESS stands. The first one at a tick is remembered, all others are compared; raises Differs."""
         tick = process.slot.tick
-        found, pages = state_of(process.control, process.slot)
+        found, pages = state_of(process.slot)
         self.looked += pages
         known = self._known.setdefault(tick, found)
         if known is found:
@@ -99,7 +99,7 @@ class States:
                 raise Differs(tick, what)
             # These two are equal, but for kernel ids. So are their numbers, unless ids are in them: then the numbers of
             # the first one may differ for the same reason, else it was another state.
-            third, known = state_of(other.control, other.slot)[0], self._known[tick]
+            third, known = state_of(other.slot)[0], self._known[tick]
         finally:
             other.drop()
         for name in ("memory", "ranges", "registers", "threads"):
@@ -151,11 +151,11 @@ def verify(
             worker.drop()
 
 
-def state_of(control: Control, slot: Slot) -> tuple[State, int]:
+def state_of(slot: Slot) -> tuple[State, int]:
     """The state of a standing process, and how many pages were looked at for it."""
-    looked = control.look(slot, changes.pages_are_merged())
-    state = State(int(looked.memory), int(looked.ranges), int(looked.registers), int(looked.threads))
-    return state, int(looked.looked)
+    looked = slot.look(changes.pages_are_merged())
+    state = State(looked.memory, looked.ranges, looked.registers, looked.threads)
+    return state, looked.looked
 
 
 # ---------------------------------------------------------------- in full

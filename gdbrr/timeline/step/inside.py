@@ -120,7 +120,7 @@ class Inside:
             worker = self.brought_to(place.at, progress, [pc])
             if worker is None:
                 return None
-            place.before[pc] = int(worker.slot.raw.met) - place.at.nth
+            place.before[pc] = worker.slot.met - place.at.nth
             worker.drop()
         return Moment(place.at.tick, pc, place.before[pc] + list(place.pcs[: number + 1]).count(pc))
 

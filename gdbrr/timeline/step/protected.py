@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from gdbrr.abi import lib
-from gdbrr.config import tables
 from gdbrr.ctl.changes import written_pages
 from gdbrr.ctl.control import DEBUG_REGISTER, FOREVER, Armed
 from gdbrr.errors import GdbrrError
@@ -73,14 +72,10 @@ class Segment:
             worker.run_segment(tick, self.order.ticks, armed, progress=self.progress)
             hits = [hit for hit in worker.slot.hits() if hit.point == 1]
             return hits[-1].nth if hits else 0 if other else self.since.nth - 1
-        knobs, limit = worker.control.raw.knob, [knob.name for knob in tables.knobs()].index("trace_limit")
-        before, knobs[limit] = int(knobs[limit]), 1
-        worker.slot.raw.flags |= lib.GR_SLOT_TRACE
-        try:
+        worker.slot.flag(lib.GR_SLOT_TRACE)
+        with worker.control.trace_limited(1):
             worker.run_segment(tick, self.order.ticks, progress=self.progress)
-        finally:
-            knobs[limit] = before
-            worker.slot.raw.flags &= ~lib.GR_SLOT_TRACE
+        worker.slot.flag(lib.GR_SLOT_TRACE, False)
         return 0
 
     def _by_operation(self, worker: Worker, points: Sequence[Point]) -> list[Piece]:

@@ -100,7 +100,7 @@ class Row(Generic[_Part]):
                 len(place.passes) != 1
                 or place.waiting
                 or place.passes[0].ended()
-                or place.passes[0].worker.slot.raw.met <= MANY
+                or place.passes[0].worker.slot.met <= MANY
             ):
                 continue
             one, part = place.passes[0], place.part

@@ -142,7 +142,7 @@ static void open_breakpoint(struct gr_thread *self)
 	gr_tick_arm(self, 0, 0);
 	stay_no_longer();
 	bool refused = gr_ctl->knob[GR_KNOB_points] == 2; // ptrace: as where they are refused
-	long fd = refused ? -EACCES : GR_RAW(SYS_perf_event_open, &attr, self->pub.tid, -1, -1, PERF_FLAG_FD_CLOEXEC);
+	long fd = refused ? -EACCES : GR_RAW(SYS_perf_event_open, &attr, 0, -1, -1, PERF_FLAG_FD_CLOEXEC);
 	if (GR_IS_ERR(fd)) {
 		seek.traps = gr_peek(&seek.hidden, attr.bp_addr, sizeof seek.hidden) == sizeof seek.hidden && put_int3(true);
 		if (!seek.traps)

@@ -6,7 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
+#include <limits.h>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -100,8 +100,14 @@ int64_t gr_output_result(const struct gr_call *call, int64_t recorded)
 }
 
 // ---------------------------------------------------------------- showing it
-static int outputs[2] = {1, 2};
-static int64_t shift[2]; // from a place in the recording's file to that in ours
+// Everything goes to the controller, which writes it where the user wants it and knows the places in that file.
+static int out = 1;
+_Static_assert(sizeof(struct gr_said) + GR_SAID_MOST == PIPE_BUF, "a message is one packet of a pipe");
+
+static bool shows(void)
+{
+	return gr_slot->flags & GR_SLOT_ECHO && !gr_slot->echo_error;
+}
 
 static bool is_placed(int fd)
 {
@@ -121,72 +127,59 @@ uint8_t gr_output_placed(const struct gr_call *call)
 	return is_placed(call->arg[0]) ? GR_OUTPUT_PLACED : 0;
 }
 
-// Our descriptor, where this call's place counts there, too; else -1.
-static int place_of(const struct gr_call *call, const struct gr_event *end)
-{
-	uint32_t output = gr_output_behind(call->arg[0]);
-	bool shown = output && end->flags & GR_OUTPUT_PLACED && gr_slot->flags & GR_SLOT_ECHO;
-	return shown && is_placed(outputs[output - 1]) ? outputs[output - 1] : -1;
-}
-
-void gr_output_move(const struct gr_call *call, const struct gr_event *end)
-{
-	int fd = call->nr == SYS_lseek ? place_of(call, end) : -1;
-	if (fd < 0)
-		return;
-	int64_t *by = &shift[gr_output_behind(call->arg[0]) - 1];
-	long place = GR_RAW(SYS_lseek, fd, call->arg[2] == SEEK_SET ? call->arg[1] + *by : call->arg[1], call->arg[2]);
-	if (call->arg[2] == SEEK_CUR && place >= 0)
-		*by = place - end->result;
-}
-
 void gr_output_init(void)
 {
 	struct rlimit limit;
-	// INVARIANT(no-high-descriptor): who shows nothing needs none. Each copy of a process copies its table of descriptors up to the
+	// INVARIANT(no-high-descriptor): what shows nothing needs none. Each copy of a process copies its table of descriptors up to the
 	// highest one, and the limit may be a million.
 	if (!(gr_slot->flags & GR_SLOT_ECHO) || GR_RAW(SYS_getrlimit, RLIMIT_NOFILE, &limit))
 		return;
 	uint64_t hidden = (limit.rlim_cur < GR_DESCRIPTORS ? limit.rlim_cur : GR_DESCRIPTORS) - 4; // behind what a program opens
-	for (int i = 0; i < 2; i++) {
-		long fd = GR_RAW(SYS_fcntl, i + 1, F_DUPFD_CLOEXEC, hidden);
-		if (!GR_IS_ERR(fd))
-			outputs[i] = fd;
-		long place = GR_RAW(SYS_lseek, outputs[i], 0, SEEK_CUR);
-		shift[i] = place > 0 ? place : 0; // as if the recording's file had been empty, while nobody says more
+	long fd = GR_RAW(SYS_fcntl, out, F_DUPFD_CLOEXEC, hidden);
+	if (!GR_IS_ERR(fd))
+		out = fd;
+}
+
+// One message.
+static long say(const struct gr_said *head, uint64_t from, uint64_t len)
+{
+	struct iovec iov[2] = {{(void *)head, sizeof *head}, {(void *)from, len}};
+	for (;;) {
+		long n = GR_RAW(SYS_writev, out, iov, len ? 2 : 1);
+		if (n != -EINTR)
+			return n < 0 ? n : n - (long)sizeof *head;
 	}
 }
 
-static int64_t put(int fd, const struct iovec *iov, uint64_t most)
+static int64_t put(struct gr_said *head, const struct iovec *iov, uint64_t most)
 {
 	uint64_t len = iov->iov_len < most ? iov->iov_len : most, done = 0;
 	while (done < len) {
-		long n = GR_RAW(SYS_write, fd, (uint64_t)iov->iov_base + done, len - done);
-		if (n == -EAGAIN) {
-			struct pollfd wait = {.fd = fd, .events = POLLOUT};
-			GR_RAW(SYS_poll, &wait, 1, -1);
-		} else if (n < 0 && n != -EINTR) {
+		uint64_t some = len - done < GR_SAID_MOST ? len - done : GR_SAID_MOST;
+		long n = say(head, (uint64_t)iov->iov_base + done, some);
+		if (n < 0)
 			return n;
-		} else if (n > 0) {
-			done += n;
-		}
+		done += n;
+		head->place += n;
 	}
 	return done;
 }
 
-// A reader that has gone away must not kill the program, which wrote to another one: SIGPIPE is held and thrown away.
-static void show(uint32_t output, const struct iovec *bytes, const struct gr_call *call, uint64_t left)
+// A controller that has closed its end, because the user's reader has gone away, must not kill the program, which wrote to another
+// one: SIGPIPE is held and thrown away.
+static void show(struct gr_said *head, const struct iovec *bytes, const struct gr_call *call, uint64_t left)
 {
 	uint64_t pipe = 1ULL << (SIGPIPE - 1), before;
 	int64_t done = 0;
 	struct iovec iov;
-	if (!(gr_slot->flags & GR_SLOT_ECHO) || gr_slot->echo_error)
-		return;
+	head->magic = GR_SAID_MAGIC;
 	GR_RAW(SYS_rt_sigprocmask, SIG_BLOCK, &pipe, &before, 8);
+	if (head->kind == GR_SAID_MOVE)
+		done = say(head, 0, 0);
 	if (bytes)
-		done = put(outputs[output - 1], bytes, left);
+		done = put(head, bytes, left);
 	for (uint64_t n = 0; call && left && done >= 0 && part(call, n, &iov); n++) {
-		done = put(outputs[output - 1], &iov, left);
+		done = put(head, &iov, left);
 		left -= done > 0 ? done : 0;
 	}
 	if (done == -EPIPE && !(before & pipe)) {
@@ -198,27 +191,37 @@ static void show(uint32_t output, const struct iovec *bytes, const struct gr_cal
 		__atomic_store_n(&gr_slot->echo_error, (uint32_t)-done, __ATOMIC_RELEASE);
 }
 
+void gr_output_move(const struct gr_call *call, const struct gr_event *end)
+{
+	uint32_t output = call->nr == SYS_lseek ? gr_output_behind(call->arg[0]) : 0;
+	if (!output || !(end->flags & GR_OUTPUT_PLACED) || !shows())
+		return;
+	struct gr_said head = {
+		.kind = GR_SAID_MOVE, .output = output, .whence = call->arg[2], .place = call->arg[1], .result = end->result,
+	};
+	show(&head, NULL, NULL, 0);
+}
+
 void gr_output_bytes(uint32_t output, const void *bytes, uint64_t len)
 {
 	struct iovec iov = {(void *)bytes, len};
-	if (output == 1 || output == 2)
-		show(output, &iov, NULL, len);
+	struct gr_said head = {.kind = GR_SAID_NEXT, .output = output};
+	if ((output == 1 || output == 2) && shows())
+		show(&head, &iov, NULL, len);
 }
 
 void gr_output_echo(const struct gr_call *call)
 {
 	uint32_t output = gr_output_of(call);
 	struct gr_event end;
-	if (!output || !gr_gate_peek(call->self, &end))
+	if (!output || !shows() || !gr_gate_peek(call->self, &end))
 		return;
-	int64_t wrote = gr_output_result(call, end.result), before = 0;
-	int fd = takes_place(call) ? place_of(call, &end) : -1;
-	if (fd >= 0) {
-		before = GR_RAW(SYS_lseek, fd, 0, SEEK_CUR);
-		GR_RAW(SYS_lseek, fd, call->arg[3] + shift[output - 1], SEEK_SET);
+	int64_t wrote = gr_output_result(call, end.result);
+	struct gr_said head = {.kind = GR_SAID_NEXT, .output = output};
+	if (takes_place(call) && end.flags & GR_OUTPUT_PLACED) {
+		head.kind = GR_SAID_PLACE;
+		head.place = call->arg[3];
 	}
 	if (wrote > 0)
-		show(output, NULL, call, wrote);
-	if (fd >= 0)
-		GR_RAW(SYS_lseek, fd, before, SEEK_SET);
+		show(&head, NULL, call, wrote);
 }

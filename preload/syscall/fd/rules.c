@@ -3,6 +3,7 @@
 // May call: core.
 // Owns: which files the program or its children may have changed.
 #include <fcntl.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 #include "../../core/copy.h"
@@ -278,7 +279,7 @@ static enum gr_action for_path(const struct gr_call *call, enum gr_action action
 
 static bool is_plain_fcntl(uint64_t what)
 {
-	return what == F_DUPFD || what == F_DUPFD_CLOEXEC || (what >= F_GETFD && what <= F_SETFL);
+	return what == F_DUPFD || what == F_DUPFD_CLOEXEC || what == F_GETFD || what == F_SETFD;
 }
 
 // INVARIANT(replay-changes-nothing): what goes to the program's own output, every file that is opened for writing and
@@ -310,8 +311,10 @@ enum gr_action gr_rule_action(const struct gr_call *call)
 	}
 	if (call->nr == SYS_fcntl && !is_plain_fcntl(call->arg[1]))
 		return GR_ACT_RECORD;
-	if (call->nr == SYS_chdir || call->nr == SYS_fchdir || call->nr == SYS_getcwd)
-		return GR_ACT_RECORD;
+	if (call->nr == SYS_ioctl && call->arg[1] == FIONBIO)
+		return GR_ACT_RECORD; // as fcntl's flags: a replay may set none (tables/fence.def)
+	if (call->nr == SYS_chdir || call->nr == SYS_fchdir || call->nr == SYS_getcwd || call->nr == SYS_openat2)
+		return GR_ACT_RECORD; // openat2: a replay's fence cannot look at its flags
 	if (call->nr == SYS_statfs || call->nr == SYS_fstatfs) // how much is free is nothing that a file has
 		return GR_ACT_RECORD;
 	action = for_path(call, action);

@@ -52,8 +52,8 @@ def traps(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     begin, drop, made = Worker.begin, Worker.drop, Pass.__init__
 
     def noted(worker: Worker) -> None:
-        if worker.alive and worker.slot.raw.points:
-            met.append(int(worker.slot.raw.met))
+        if worker.alive and worker.slot._raw.points:
+            met.append(worker.slot.met)
 
     def begun(self: Worker, *arguments: Any, **more: Any) -> None:
         noted(self)

@@ -200,7 +200,7 @@ def test_one_that_passes_its_new_end_between_two_looks_runs_again(
     unheard: dict[Worker, Pass] = {}
 
     def not_heard(self: Pass, tick: int) -> None:
-        raw = self.worker.slot.raw
+        raw = self.worker.slot._raw
         old = raw.stop_tick
         end_at(self, tick)
         raw.stop_tick = old
