@@ -22,6 +22,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.marks import Marks
 from gdbrr.timeline.model import Interrupted, Progress, ThreadView, Timeline
+from gdbrr.timeline.state.stops import NotFound
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
@@ -117,6 +118,14 @@ def _note(timeline: DemoTimeline, cut: Desynchronised | None) -> str:
     return "; ".join(filter(None, [soft, lost]))
 
 
+def _doubt(names: Sequence[str]) -> str:
+    which = ", ".join(names)
+    return (
+        f"the replay has other values in {which} here: the program has read what no recording holds since its last"
+        " operation, as rdrand or the time stamp counter"
+    )
+
+
 def _others(timeline: DemoTimeline) -> str:
     """Which of the files that were mapped are others by now."""
     from gdbrr.launch import host
@@ -167,7 +176,8 @@ class RecordedProcess:
         self._name = name
         self._keyboard = -1 if keyboard is None else os.open(keyboard, os.O_RDONLY | os.O_NOCTTY | os.O_NONBLOCK)
         self._page = map_ctl(recording.directory / "ctl")
-        self.approximate = False
+        self.approximate = self.inside = False
+        self.doubt = ""
         self._differs = ""
         self._following: Following | None = None
         if recording.follows:
@@ -236,17 +246,25 @@ class RecordedProcess:
         # there one where a thread has not said yet who it is.
         view = views.get(tid)
         stop = None if view is None or view.in_engine else (view.index, regs)
-        self.approximate = False
+        self.approximate = self.inside = False
+        self.doubt = ""
         try:
             timeline = self._timeline(stop, progress, self.pid)
-            self.approximate = timeline.doubtful
-            return timeline
         except Interrupted:
             raise
-        except GdbrrError:
-            # In the middle of a repeated string instruction, say, there is no moment either.
+        except GdbrrError as error:
             self.approximate = True
+            self.doubt = error.message
+            if isinstance(error, NotFound):
+                self.doubt = (
+                    "this place was not found in the replay; the past ends at the last operation in front of it"
+                )
             return self._settled(self._timeline(None, progress), progress)
+        if (stopped := timeline.stopped) is not None:
+            self.approximate, self.inside = stopped.doubtful, stopped.inside
+            if stopped.differs:
+                self.doubt = _doubt(stopped.differs)
+        return timeline
 
     def timeline_finished(self, progress: Progress | None = None) -> Timeline:
         return self._settled(self._timeline(None, progress), progress)

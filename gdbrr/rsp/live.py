@@ -50,6 +50,16 @@ class Live(Protocol):
         ...
 
     @property
+    def doubt(self) -> str:
+        """Why its past is not known exactly, as a sentence; nothing where it is."""
+        ...
+
+    @property
+    def inside(self) -> bool:
+        """It has begun the instruction at which its timeline ends: a repeated one, in the middle of its rounds."""
+        ...
+
+    @property
     def output_fd(self) -> int:
         """Where the program's output can be read, for GDB's terminal; -1 where it has one of its own."""
         ...

@@ -16,9 +16,10 @@ from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.process import history, turns
 from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.backward import Backward
+from gdbrr.rsp.process.forward import COMPARED
 from gdbrr.rsp.process.landing import Say
 from gdbrr.rsp.request import Action
-from gdbrr.rsp.reverse import Span, Target, is_behind, resolve
+from gdbrr.rsp.reverse import Held, Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
 from gdbrr.timeline.model import Hit, Moment, Point, Progress, Timeline
@@ -158,10 +159,12 @@ class Navigator(Backward):
         self.born = self.missed = False
         self.undone(False, progress)
         if target is None:
-            beyond = self.recording and self._beyond
-            self._leave_live(progress)
-            if beyond and thread in (0, self.thread) and (reasons := self._stops_here()):
-                return self.here(SIGNAL_TRAP, reasons)
+            beyond, inside = self._left_live(progress)
+            if beyond and thread in (0, self.thread):
+                if reasons := self._stops_here():
+                    return self.here(SIGNAL_TRAP, reasons)
+                if inside and (changed := self.told(self.here(SIGNAL_TRAP), inside, False)).reasons:
+                    return changed
             told = self.next_told(False) if thread in (0, self.thread) else None
             before = self.watched(False)
             return told or self.told(self._back(self.index(thread) if thread else None, progress), before, False)
@@ -222,7 +225,9 @@ class Navigator(Backward):
             return self.here(SIGNAL_TRAP)
         if target is not None:  # with a watchpoint that it steps for, GDB moves by steps
             return self._armed_move(target, progress)
-        self._leave_live(progress)
+        _, inside = self._left_live(progress)
+        if inside is not None and thread in (0, self.thread):
+            return self.told(self.here(SIGNAL_TRAP), inside, False)
         if thread in (0, self.thread) and (told := self.next_told(False)) is not None:
             return told
         now = self._stands(thread or self.thread, progress)
@@ -266,6 +271,17 @@ class Navigator(Backward):
 
     # ------------------------------------------------------------ the live process
 
+    def _left_live(self, progress: Progress | None) -> tuple[bool, dict[Held, bytes] | None]:
+        """The same; whether the process stands behind the last moment of its past, and what was watched there, where it
+        is in the middle of the instruction of that moment: to go there is a step back."""
+        live = self.live if self.recording else None
+        self._leave_live(progress)
+        if live is None or live.live is None:
+            return False, None
+        if not live.live.inside or self._beyond:
+            return self._beyond, None
+        return True, {held: live.upstream.memory(*held[1:]) for held in self.points.places if held[2] <= COMPARED}
+
     def _leave_live(self, progress: Progress | None) -> None:
         """From the process that is being recorded into its past. It stays stopped where it is."""
         if not self.recording:
@@ -287,6 +303,8 @@ class Navigator(Backward):
             self.live.upstream.sync_points(set())
             tid = self.live.real(self.thread)
             self.timeline = self.live.live.timeline_at_stop(tid, self.live.upstream.registers(tid), progress)
+            if self.live.live.doubt:
+                self.say(f"gdbrr: {self.live.live.doubt}\n")
         return self.timeline
 
     def _return_live(self) -> Stop:

@@ -22,7 +22,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
 from gdbrr.timeline.model import Moment, Progress
 from gdbrr.timeline.order import Order
-from gdbrr.timeline.state import passes
+from gdbrr.timeline.state import passes, stops
 from gdbrr.timeline.step.back import StepBack
 from gdbrr.timeline.step.inside import Inside
 from gdbrr.timeline.worker import Worker
@@ -122,12 +122,45 @@ class Segments:
 
         found = passes.find(run, pc, tick, like, self._born)
         if found is None:
-            raise GdbrrError(
+            raise stops.NotFound(
                 f"no moment of tick {tick} has pc {pc:#x} and these registers", "go to a moment with rr-goto first"
             )
         nth, certain = found
         self.doubtful = not certain
         return Moment(tick, pc, nth)
+
+    def stopped_at(self, thread: int, at: Match, progress: Progress | None, like: int | None) -> stops.Stopped:
+        """Where the process LIKE stands in the segment that was under way when the recording ended, as nearly as its
+        replay comes there; raises stops.NotFound where it does not."""
+        tick, pc, code = self._order.ticks, at.regs["rip"], stops.code_at(like, at.regs["rip"])
+        repeated = stops.in_turns_of(code, at.regs) if is_repeated(code) else None
+        if repeated is None:
+            with contextlib.suppress(stops.NotFound):
+                return stops.Stopped(self.locate(tick, thread, at, progress, like), doubtful=self.doubtful)
+        ways = [repeated] if repeated is not None else []
+        ways += [stops.with_registers(at.regs, names) for names in stops.NEAR]
+        patience = passes.Patience(like, thread, self._born, progress)
+        for condition in ways:
+            run = stops.passing(
+                lambda: self._checkpoints.worker_at(tick, progress), self._order.ticks, condition, patience
+            )
+            if found := passes.find(run, pc, tick, like, self._born):
+                moment = Moment(tick, pc, found[0])
+                regs = self._registers_at(moment, thread, progress)
+                others = tuple(name for name, value in at.regs.items() if name in stops.KNOWN and regs[name] != value)
+                if condition is repeated:
+                    self.doubtful = not found[1]
+                    return stops.Stopped(moment, inside="rcx" in others, doubtful=not found[1])
+                self.doubtful = True
+                return stops.Stopped(moment, differs=others, doubtful=True)
+        raise stops.NotFound(f"no moment of tick {tick} has pc {pc:#x}", "go to a moment with rr-goto first")
+
+    def _registers_at(self, moment: Moment, thread: int, progress: Progress | None) -> dict[str, int]:
+        worker = self.brought_to(moment, progress)
+        try:
+            return next(each.regs for each in threads.read(worker.pid, self._born) if each.index == thread)
+        finally:
+            worker.drop()
 
     def previous(self, moment: Moment, progress: Progress | None) -> Moment | None:
         """One instruction, or one operation, earlier in the same thread."""

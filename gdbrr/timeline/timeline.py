@@ -27,6 +27,7 @@ from gdbrr.timeline.model import Call, Epoch, Hit, Interrupted, Moment, Point, P
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.search import Search
 from gdbrr.timeline.segment import Segments
+from gdbrr.timeline.state.stops import Stopped
 from gdbrr.timeline.step.code import USER
 from gdbrr.timeline.step.found import named
 from gdbrr.timeline.step.points import check_points
@@ -139,11 +140,14 @@ class DemoTimeline:
             self._search = Search(self._checkpoints, self._order, self._segments)
             self._history = History(self._checkpoints, self._order, self._segments, self._search)
             self._end = self.present(saved[1]) if saved else Moment(demo.ticks)
+            self.stopped: Stopped | None = None
+            """How the process stands at the end, if it is one that was stopped."""
             self.lost_end = False
             """Its end was not where it is said to be."""
             if stop:
                 thread, regs = stop
-                self._end = self._segments.locate(demo.ticks, thread, Match(regs, {}), progress, like)
+                self.stopped = self._segments.stopped_at(thread, Match(regs, {}), progress, like)
+                self._end = self.stopped.moment
         except BaseException:
             self.close()
             raise

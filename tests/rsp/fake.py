@@ -392,6 +392,9 @@ class FakeLive:
     def stop_recording(self) -> None:
         self.stopped = True
 
+    doubt = ""
+    inside = False
+
     def save(self, path: str, stop: object = None) -> None:
         Path(path).write_text("saved")
 

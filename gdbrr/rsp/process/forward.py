@@ -25,7 +25,7 @@ from gdbrr.timeline.step.code import decoded
 
 _END = (("replaylog", "end"),)
 _LONGEST_INSTRUCTION = 15
-_COMPARED = 1 << 20
+COMPARED = 1 << 20
 """Bytes of a place that are compared at each stop."""
 _BACKWARDS = 0x400
 """The direction flag."""
@@ -108,7 +108,7 @@ class Forward(Events):
 
     def watched(self, steps: bool) -> dict[Held, bytes]:
         """What is where something is watched; of larger places only for STEPS, which have no other way to tell."""
-        places = [held for held in self.points.places if steps or held[2] <= _COMPARED]
+        places = [held for held in self.points.places if steps or held[2] <= COMPARED]
         return dict(zip(places, self.contents([held[1:] for held in places]), strict=True))
 
     def told(self, stop: Stop, before: dict[Held, bytes], forwards: bool) -> Stop:
@@ -188,6 +188,9 @@ class Forward(Events):
             stop = self._behind_call(debuggee, stop, fence)
         if stop.has(*WATCHES):
             stop = self._whole(debuggee, stop, fence)
+        elif stop.signal == SIGNAL_INT and not stop.ended:
+            met = self._whole(debuggee, stop, fence, debuggee.registers(stop.tid).get("rip"))
+            stop = dataclasses.replace(met, signal=SIGNAL_INT) if met.tid == stop.tid and not met.reasons else met
         elif stepped is not None and stop.signal == SIGNAL_TRAP and not stop.reasons and not stop.ended:
             watched = {place for place in held if place[0] >= WATCH}
             stop = self._whole(debuggee, stop, fence, stepped, watched)

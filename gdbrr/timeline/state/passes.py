@@ -25,6 +25,8 @@ from gdbrr.timeline.worker import Worker
 
 _GRACE = 0.5
 """Seconds."""
+_FIRST, _TRAP = 4.0, 1e-4
+"""Seconds that a first pass takes in any case, and for each execution of its instruction."""
 _ROUNDS = 8
 _WORDS = 24
 """That are compared at each pass, more in each round. The last round's must fit into GR_CONDITION_ROOM."""
@@ -52,13 +54,18 @@ class Patience:
 
     def over(self, worker: Worker) -> Progress | None:
         """To be called while WORKER runs; raises NoOther."""
-        if self._most is None:
-            return self._progress
-        most, met, since = self._most, 0, watchdog.ran(worker.pid)
+        begun = watchdog.ran(worker.pid)
+        most, met, since = self._most, 0, begun
 
         def look(what: str, part: float) -> None:
             nonlocal met, since
             ran = watchdog.ran(worker.pid)
+            if most is None:
+                if ran - begun > _FIRST + 3 * self._had + _TRAP * worker.slot.met:
+                    raise NoOther
+                if self._progress:
+                    self._progress(what, part)
+                return
             if worker.slot.met != met:
                 met, since = worker.slot.met, ran
             if ran - since > most:

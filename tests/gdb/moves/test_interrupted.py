@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -80,3 +81,24 @@ def test_who_goes_on_to_the_end_has_come_there(tmp_path: Path) -> None:
     assert len(moments) > 3 and all(now == last for now, last in moments), out
     assert out.count("No more reverse-execution history") == 4, out
     assert len(set(re.findall(r"^leaf: +(\d+)$", out, re.MULTILINE))) == 1, out
+
+
+def test_ctrl_c_meets_no_round_of_a_repeated_instruction(tmp_path: Path) -> None:
+    """In the middle of one there are no moments, and no way back from there."""
+    program, demo = programs.build("repeats_long"), tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", program).expect(0)
+    front = Front(program, demo)
+    with front.gdb as gdb:
+        front.console("break main")
+        front.console("continue")
+        for _ in range(3):
+            front.send("-exec-continue")
+            front.until("*running")
+            time.sleep(0.2)  # into the loop; what is asked for holds everywhere
+            gdb.send_signal(signal.SIGINT)
+            stop = front.until("*stopped").splitlines()[-1]
+            when = front.console("rr-when")
+            assert 'signal-name="SIGINT"' in stop and '~"tick ' in when and "approximate" not in when, stop + when
+            back = front.console("reverse-stepi")
+            assert '~"tick ' in front.console("rr-when") and "^error" not in back, back
+        front.send("-gdb-exit")
