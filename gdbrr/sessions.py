@@ -202,13 +202,17 @@ class RecordedProcess:
     def actions(self) -> int:
         return int(self._page.c.actions)
 
-    def catch(self, numbers: frozenset[int] | None) -> None:
+    def catch(self, numbers: frozenset[int] | None, attended: bool = True) -> None:
+        from gdbrr.abi import lib
+
         caught = self._page.c.caught
         for at in range(len(caught)):
             caught[at] = 0xFF if numbers is not None and not numbers else 0
         for number in numbers or ():
             if number < 8 * len(caught):
                 caught[number // 8] |= 1 << number % 8
+        if attended:
+            caught[lib.GR_CAUGHT_SENT // 8] |= 1 << lib.GR_CAUGHT_SENT % 8
 
     @property
     def output_fd(self) -> int:

@@ -139,11 +139,14 @@ struct gr_thread_pub {
 	uint32_t was[GR_FORMER]; // kernel ids it had in the processes that this one is a copy of, the newest first; 0: none
 };
 
-// Where the recorded process stands at a system call that its debugger catches.
+// Where the recorded process stands at a system call that its debugger catches, or that it has got a signal which its debugger
+// lets pass because the engine goes by it.
 enum gr_debug_where {
 	GR_DEBUG_CALL,
 	GR_DEBUG_RETURN, // what is shown is where the program goes on
+	GR_DEBUG_SENT,
 };
+#define GR_CAUGHT_SENT (GR_SYS_MAX - 1) // in place of a call's number: a debugger wants to know of that
 
 // ---------------------------------------------------------------- a digest of the state
 // What a DIGEST event holds and GR_CMD_DIGEST leaves: the head, the registers of `threads` threads by index, then

@@ -31,6 +31,8 @@ Wait = Callable[[Upstream], Stop]
 
 _JUMP = b"\xe9"
 _LONGEST_CALL = 8
+_SIGINFO = 128
+"""Bytes of a siginfo_t."""
 _END = (("replaylog", "end"),)
 
 
@@ -77,15 +79,28 @@ class Debuggee(Attached):
         while self._fresh and not stop.ended and stop.signal in HANDOVER:
             stop = self.resume(plain)
         self._fresh = False
-        if self._at_trap(stop, self.live.call_pc):
-            return self._caught(stop)
+        while self._at_trap(stop, self.live.call_pc):
+            stop = self._caught(stop)
+            if self.sent is None or stop.signal not in self.told.pass_signals:
+                return self._signalled(stop)
+            stop = self.resume(b"vCont;C%02x:%x;c" % (stop.signal, stop.tid))
         if self._at_trap(stop, self.live.trap_pc):
             return dataclasses.replace(stop, reasons=_END)
+        return self._signalled(stop)
+
+    def _signalled(self, stop: Stop) -> Stop:
+        own = not stop.ended and not stop.reasons and stop.signal not in (SIGNAL_NONE, SIGNAL_TRAP, SIGNAL_INT)
+        self.signalled = stop.tid if own else 0
+        self._inside.pop(stop.tid, None)
         return stop
 
     def _caught(self, stop: Stop) -> Stop:
-        """The stop of the recorded process at a system call, as the engine tells it in two registers."""
+        """The stop of the recorded process at a system call or a signal, as the engine tells it in registers."""
         words = self.upstream.registers(stop.tid)
+        if words["rdi"] == lib.GR_DEBUG_SENT:
+            number = from_kernel(words["rsi"])
+            self.sent = stop.tid, number, self.upstream.memory(words["rdx"], _SIGINFO)
+            return Stop(number, stop.tid)
         name = "syscall_entry" if words["rdi"] == lib.GR_DEBUG_CALL else "syscall_return"
         return Stop(SIGNAL_TRAP, stop.tid, ((name, f"{words['rsi']:x}"),))
 
@@ -298,6 +313,8 @@ class Debuggee(Attached):
     def _resumed(self, words: bytes) -> Stop:
         self._views = None
         self._engine = None
+        self.signalled = 0
+        words = self._taken(words)
         self.upstream.resume(words)
         stop = self._wait(self.upstream)
         self.upstream.forget_selection()
@@ -312,6 +329,18 @@ class Debuggee(Attached):
         if self.leaf is not None:
             self.leaf.check()
         return stop
+
+    def _taken(self, words: bytes) -> bytes:
+        """WORDS without the signal of which the engine has told: it has got that, and forgets it where it is not among
+        them."""
+        sent, self.sent = self.sent, None
+        if sent is None:
+            return words
+        tid, number, _ = sent
+        plain = re.sub(b"([CS])%02x(?=:%x(?:;|$))" % (number, tid), lambda match: match[1].lower(), words)
+        if plain == words:
+            self.upstream.set_register(tid, "rax", 1)
+        return plain
 
     def _passing(self, stop: Stop) -> bytes:
         return b"vCont;" + resume_verb("c", None, [(stop.tid, stop.signal)])

@@ -40,8 +40,9 @@ class Live(Protocol):
         """Where the engine keeps what the program asked for each signal; 0 where unknown."""
         ...
 
-    def catch(self, numbers: frozenset[int] | None) -> None:
-        """Stop at these system calls from now on: at none of them (None), or all (an empty set)."""
+    def catch(self, numbers: frozenset[int] | None, attended: bool = True) -> None:
+        """Stop at these system calls from now on: at none of them (None), or all (an empty set); and where ATTENDED
+        by a debugger, at a sent signal of the kind that the engine goes by."""
         ...
 
     @property

@@ -278,7 +278,7 @@ class Navigator(Backward):
         self._leave_live(progress)
         if live is None or live.live is None:
             return False, None
-        if not live.live.inside or self._beyond:
+        if not (live.live.inside or live.is_behind) or self._beyond:
             return self._beyond, None
         return True, {held: live.upstream.memory(*held[1:]) for held in self.points.places if held[2] <= COMPARED}
 
@@ -399,7 +399,7 @@ class Navigator(Backward):
             assert self.live is not None
             self.live.upstream.sync_points(set())
             if self.live.live is not None:
-                self.live.live.catch(None)
+                self.live.live.catch(None, False)
             self.live.upstream.detach()
             self.current = self.live = None
 

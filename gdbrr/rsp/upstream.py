@@ -310,8 +310,11 @@ class Upstream:
         return self.layout.cut(self.g(tid), number)
 
     def set_pc(self, tid: int, pc: int) -> None:
+        self.set_register(tid, "rip", pc)
+
+    def set_register(self, tid: int, name: str, value: int) -> None:
         assert self.layout is not None
-        packet = self.layout.substitute(self.g(tid), {"rip": pc}, keep_call=True)
+        packet = self.layout.substitute(self.g(tid), {name: value}, keep_call=True)
         if self.request(b"G" + packet) != b"OK":
             raise GdbrrError("gdbserver cannot set a register")
 

@@ -49,11 +49,13 @@ gr_debug_trapped:
 	ret
 	.size gr_debug_trap, .-gr_debug_trap
 
-// The recorded process stops at a system call: rdi says where, rsi which one.
+// The recorded process stops at a system call: rdi says where, rsi which one. At a signal rdx says what came with it, and the
+// controller sets rax where it is to be forgotten.
 	.globl gr_debug_call
 	.hidden gr_debug_call
 	.type gr_debug_call, @function
 gr_debug_call:
+	xor %eax, %eax
 	int3
 	.globl gr_debug_called
 	.hidden gr_debug_called

@@ -87,5 +87,6 @@ extern void (*gr_gate_on_out)(void);
 // Stops for the debugger where one is attached (GR_SLOT_DEBUGGED).
 void gr_debug_trap(void);
 
-// Stops the recorded process for the debugger that catches system call NR.
-void gr_debug_call(enum gr_debug_where where, uint64_t nr);
+// Stops the recorded process for the debugger that catches system call NR, or gets signal NR with INFO. Tells whether that
+// signal is to be forgotten.
+bool gr_debug_call(enum gr_debug_where where, uint64_t nr, const void *info);

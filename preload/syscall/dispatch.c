@@ -396,7 +396,7 @@ static void caught(const struct gr_call *call, enum gr_debug_where where)
 		self->pub.shown.rax = call->result;
 		self->pub.shown.rip = self->pub.ret_pc;
 	}
-	gr_debug_call(where, call->nr);
+	gr_debug_call(where, call->nr, NULL);
 }
 
 // The last step: the result, or the instruction again; a signal; the program.

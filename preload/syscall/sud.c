@@ -12,6 +12,9 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../core/thread.h"
+#include "../ctl/slot.h"
+#include "../log/log.h"
+#include "../replay/gate.h"
 #include "../signal/signal.h"
 #include "dispatch.h"
 
@@ -20,11 +23,21 @@
 #define PR_SYS_DISPATCH_ON 1
 #endif
 
+// A debugger lets SIGSYS pass unseen, as the door's, so one that was sent is told here. True: it is to be forgotten.
+static bool told_to_debugger(int sig, const siginfo_t *info)
+{
+	const struct gr_thread *self = gr_self;
+	bool wanted = self && gr_mode == GR_MODE_RECORD && !gr_closed && gr_slot->flags & GR_SLOT_DEBUGGED &&
+		      gr_ctl->caught[GR_CAUGHT_SENT / 8] & 1 << GR_CAUGHT_SENT % 8 && !(self->sigmask & 1ULL << (sig - 1));
+	return wanted && gr_debug_call(GR_DEBUG_SENT, sig, info);
+}
+
 // The kernel has put back rax; rip is behind the instruction. From here on it is as if the instruction had been a jump.
 static void to_door(int sig, siginfo_t *info, void *context)
 {
 	if (info->si_code != 2) { // SYS_USER_DISPATCH; somebody sent it
-		gr_signal_foreign(sig, info, context);
+		if (!told_to_debugger(sig, info))
+			gr_signal_foreign(sig, info, context);
 		return;
 	}
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;

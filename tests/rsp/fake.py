@@ -386,7 +386,7 @@ class FakeLive:
         self.timelines.append(timeline)
         return timeline
 
-    def catch(self, numbers: frozenset[int] | None) -> None:
+    def catch(self, numbers: frozenset[int] | None, attended: bool = True) -> None:
         pass
 
     def stop_recording(self) -> None:

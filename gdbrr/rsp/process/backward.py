@@ -25,6 +25,10 @@ class Backward(Forward):
         hit = self._met(before, now, self.index(thread) if thread else None, progress)
         old = self.watched(True)
         self.land(hit.moment if hit else before, progress, hit.thread if hit else None)
+        sent = None if hit or before.pc is not None else self._timeline().next_signal(before.tick, self._passed())
+        if sent is not None and sent.tick == before.tick:
+            self.sent = sent
+            return self.told(self.again(), old, False)
         return self.told(self.here(SIGNAL_TRAP, self.points.reasons(hit) if hit else ()), old, False)
 
     def _met(self, before: Moment, now: Moment, index: int | None, progress: Progress | None) -> Hit | None:

@@ -128,7 +128,9 @@ class Events(Landing):
         return to_kernel(self._told.pass_signals)
 
     def siginfo(self, tid: int) -> bytes:
-        """Of the signal that thread TID stopped with, where that is one of the recording."""
+        """Of the signal that thread TID stopped with, where that is one of the recording, or told by the engine."""
+        if self.current is not None and self.current.sent is not None and self.current.sent[0] == tid:
+            return self.current.sent[2]
         if self.sent is None or self.current is None:
             return b""
         view = self.current.views().get(tid)

@@ -37,6 +37,8 @@ _TRIES = (
     (b"\xf3\xa4\x48\x89\xd0\x48\x29\xc8\xc3", 0),
 )
 """The instructions of gr_copy (preload/core/copy.c) that may fault, with their neighbours, and how far they are in."""
+_TRAPPED = 2
+"""si_code of the SIGSYS by which a system call comes to the engine."""
 _OUTPOST = 0x100000
 """Where its stubs are, the program being far from it, is a multiple of this: preload/patch/stub.c."""
 _ACTION = 32
@@ -53,6 +55,7 @@ class Attached:
         process = leaf or live
         assert process is not None
         self.upstream = upstream
+        self.told = told
         self.leaf: Leaf | None = leaf
         self.live: Live | None = live
         self._views: dict[int, ThreadView] | None = None
@@ -65,6 +68,10 @@ class Attached:
         self.passing: dict[int, tuple[ThreadView, dict[str, int]]] = {}
         """Threads of a live process in calls into the engine through which GDB steps them, and the registers they began
         with: of a step that another thread's stop has interrupted it wants to see that the thread has not moved."""
+        self.signalled = 0
+        """The thread of a live process that stopped with a signal of the program's, if one did."""
+        self.sent: tuple[int, int, bytes] | None = None
+        """The thread of a live process that stopped at a signal of which the engine has told, which, its siginfo."""
         self._ids: dict[int, int] = {}
         self._engine: list[tuple[int, int]] | None = None
         self._places: dict[int, int] | None = None
@@ -151,6 +158,8 @@ class Attached:
             called, regs = self.passing.get(tid, (None, {}))
             if called and view and view.in_engine and _frame(view) == _frame(called):
                 view = dataclasses.replace(view, regs=regs)
+            elif view and tid == self.signalled and self.live is not None:
+                view = self._behind_made(view)
             self._inside[tid] = view
         return self._inside[tid]
 
@@ -176,10 +185,29 @@ class Attached:
             return at_syscall(view, regs)
         return view
 
+    def _behind_made(self, view: ThreadView) -> ThreadView:
+        """VIEW of a thread that a signal stopped, as it is without gdbrr: behind a system call that the kernel has
+        done, or given up for the signal, with what that said."""
+        call, memory = view.regs["rip"], self.upstream.memory
+        if not view.in_engine or view.ret_pc != call + len(SYSCALL) or memory(call, 2) != SYSCALL:
+            return view
+        regs = self.upstream.registers(view.tid)
+        if self.sent is not None and self.sent[0] == view.tid:  # it is in the handler
+            regs = self._unwinder.interrupted(regs)
+        if memory(regs["rip"] - 2, 2) != SYSCALL or not self._in_engine(regs["rip"]):
+            return view
+        return dataclasses.replace(view, regs={**view.regs, "rip": view.ret_pc, "rax": regs["rax"]})
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether a live process is shown behind the operation at which its past ends."""
+        view = self.view(self.signalled) if self.signalled else None
+        return view is not None and view.in_engine and view.regs["rip"] == view.ret_pc
+
     def _has_trapped(self, tid: int) -> bool:
         """Whether thread TID was stopped on its way from a system call into the engine, by the signal it goes by."""
         with contextlib.suppress(GdbrrError):  # a thread may have stopped for no signal
-            return self.upstream.signal_of(tid)[0] == signal.SIGSYS
+            return self.upstream.signal_of(tid) == (signal.SIGSYS, _TRAPPED)
         return False
 
     def called(self, tid: int) -> ThreadView | None:

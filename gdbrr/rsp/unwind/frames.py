@@ -33,6 +33,8 @@ _RESTORER = b"\xb8\x0f\x00\x00\x00\x0f\x05"
 _CONTEXT = (*(f"r{number}" for number in range(8, 16)), *"rdi rsi rbp rbx rdx rax rcx rsp rip eflags".split())
 _CONTEXT_AT, _SIGINFO_AT = 40, 304
 """Where the kernel keeps registers behind a handler's return address, and the signal."""
+_TRAPPED = 2
+"""si_code of the SIGSYS by which a system call comes to the engine; others were sent."""
 _ARGUMENTS = ("rdi", "rsi", "rdx", "r8", "r9", "r10")
 """Of calls that the engine makes an operation of; a wrapper clears them on its way out."""
 _STAYING = tuple(NAMES[number] for number in (*KEPT, SP))
@@ -99,7 +101,8 @@ class Unwinder:
                 at_lock = depth and place["ret_pc"] not in (0, place["rip"])
                 return {**place, **dict.fromkeys(("rcx", "r11"), UNKNOWN)} if at_lock else place
             if context := self._context(regs):
-                exact = self._word(regs["rsp"] + _SIGINFO_AT) & 0xFFFFFFFF != signal.SIGSYS
+                number, code = (self._word(regs["rsp"] + at) & 0xFFFFFFFF for at in (_SIGINFO_AT, _SIGINFO_AT + 8))
+                exact = (number, code) != (signal.SIGSYS, _TRAPPED)
                 regs = known = {**regs, **context}
                 continue
             rules = self._tables.rules(pc if exact else pc - 1)
@@ -115,6 +118,18 @@ class Unwinder:
             known = regs if entry else {**regs, **dict.fromkeys(_SCRATCH, UNKNOWN)}
             exact = rules.exact or self._tables.begins(regs["rip"])
         return None
+
+    def interrupted(self, regs: dict[str, int]) -> dict[str, int]:
+        """The registers behind the engine's handler that has called what stops for a debugger; REGS if it is none."""
+        now = {**regs, "rip": self._word(regs["rsp"]), "rsp": regs["rsp"] + 8}
+        for _ in range(_MOST):
+            if context := self._context(now):
+                return {**now, **context}
+            rules = self._tables.rules(now["rip"] - 1) if self._inside(now["rip"]) is not None else None
+            if rules is None:
+                break
+            now = self._tables.behind(now, rules)
+        return regs
 
     def _found(self, view: ThreadView, regs: dict[str, int], exact: bool) -> dict[str, int]:
         """With the program's registers: where it goes on at their pc, or, not EXACT, is in the middle of the call in

@@ -222,3 +222,11 @@ def test_in_the_process_that_is_recorded() -> None:
     assert re.findall(r"^\$\d+ = (\d+)$", out, re.MULTILINE) == ["0", "11", "0", "0", "23"], out
     names = re.findall(r"(?:received signal|signal) (\w+), ", out)
     assert names[:3] == ["SIGUSR1", "SIGUSR2", "SIGUSR1"], out
+
+
+def test_a_step_back_stops_at_a_signal_as_one_forwards_does(demo: Path) -> None:
+    """From the first instruction of its handler."""
+    out = played(demo, *("rr-goto start", "continue", "rr-when", "stepi", "reverse-stepi", "rr-when", "stepi", "bt 1"))
+    assert out.count("received signal SIGUSR1") == 2 and "#0  with_info (" in out, out
+    first, second = re.findall(r"^tick (\S+) of ", out.partition("tick 0 of")[2], re.MULTILINE)
+    assert first == second, out
