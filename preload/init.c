@@ -140,7 +140,7 @@ static struct gr_thread *adopt_main(void)
 	struct gr_thread *self = gr_thread_alloc(0);
 	GR_RAW(SYS_arch_prctl, 0x1003, &self->fs_base); // ARCH_GET_FS
 	self->pub.tid = self->pub.recorded_tid = gr_tid();
-	self->ctid = find_ctid(self->fs_base, self->pub.tid);
+	self->ctid = self->clears = find_ctid(self->fs_base, self->pub.tid);
 	GR_RAW(SYS_prctl, PR_GET_NAME, self->name.text, 0, 0, 0);
 	if (GR_RAW(SYS_get_robust_list, 0, &robust[0], &robust[1]) == 0) {
 		self->robust = robust[0];

@@ -108,6 +108,13 @@ static void write_owners(void)
 }
 
 // ---------------------------------------------------------------- threads
+// A word that the program has named: made again, a thread has that of the library.
+static void clear_at_end(const struct gr_thread *t)
+{
+	if (t->clears != t->ctid)
+		GR_RAW(SYS_set_tid_address, t->clears);
+}
+
 _Noreturn void gr_wake(void)
 {
 	struct gr_thread *main_thread = NULL;
@@ -149,6 +156,7 @@ _Noreturn void gr_wake(void)
 		GR_RAW(SYS_set_tid_address, main_thread->ctid);
 		*main_thread->ctid = main_thread->pub.tid;
 	}
+	clear_at_end(main_thread);
 	write_owners();
 	GR_RAW(SYS_prctl, PR_SET_NAME, main_thread->name.text, 0, 0, 0); // it has that of who made the checkpoint
 	gr_ctx_restore(&main_thread->ctx);
@@ -157,6 +165,7 @@ _Noreturn void gr_wake(void)
 void gr_wake_remade(struct gr_thread *self)
 {
 	gr_sud_arm();
+	clear_at_end(self);
 	gr_signal_born(self);
 	GR_RAW(SYS_prctl, PR_SET_NAME, self->name.text, 0, 0, 0);
 	if (self->robust)

@@ -52,6 +52,7 @@ struct gr_seat {
 	uint32_t lost;                 // how often it was woken in vain since its last operation
 	uint32_t looks;
 	uint32_t asked;                // enum gr_ask: others want it to give way
+	bool poked;                    // that was said by a signal, which may still be on its way
 	uint64_t seen, cpu;            // at its first look at whoever has the turn: steps, and processor time of that thread
 	uint64_t hands, since;         // the same of its first look since the turn changed hands
 	int64_t priority;
@@ -159,6 +160,12 @@ void gr_thread_ended(const struct gr_thread *self);
 
 // A block may be taken again once its thread is gone from the kernel.
 void gr_thread_release(struct gr_thread *t);
+
+// The word by which that is seen: the program may have anything in one that it has named.
+static inline uint32_t *gr_thread_gone_word(const struct gr_thread *t)
+{
+	return t->clears == t->ctid ? t->ctid : NULL;
+}
 
 // Waits until a thread that is on its way out of the kernel is gone, or has at least cleared its word. INVARIANT(no-yield-in-turn): who
 // offers the processor again and again to one that needs it comes last on a busy one, on some kernels after seconds.

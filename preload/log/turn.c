@@ -147,6 +147,7 @@ static void press(struct gr_seat *seat, struct gr_thread *t)
 	if (late || t->seat.asked == GR_ASK_NOTHING)
 		__atomic_store_n(&t->seat.asked, late ? GR_ASK_PLACE : GR_ASK_PROOF, __ATOMIC_RELAXED);
 	call_back();
+	t->seat.poked = true;
 	gr_thread_poke(t);
 }
 
@@ -339,9 +340,13 @@ void gr_turn_call(struct gr_thread *self, bool waits)
 	if (!waits)
 		return;
 	enter(self);
+	bool poked = self->seat.poked;
+	self->seat.poked = false;
 	if (gr_turn.owner == self->block + 1)
 		hand_on();
 	leave();
+	if (poked)
+		gr_tid(); // the signal comes at the end of a call, at the latest: not in the one that waits, which it would end
 }
 
 void gr_turn_back(struct gr_thread *self)
@@ -407,10 +412,10 @@ void gr_turn_leave(struct gr_thread *self)
 {
 	enter(self);
 	gr_turn.dying = self->pub.tid;
-	gr_turn.dying_ctid = self->ctid;
+	gr_turn.dying_ctid = gr_thread_gone_word(self);
 	for (struct gr_thread *t = gr_turn.waits.first, *after; t; t = after) {
 		after = t->seat.next;
-		if (t->seat.kind & GR_WAIT_RETRY || t->seat.object == (uint64_t)self->ctid)
+		if (t->seat.kind & GR_WAIT_RETRY || t->seat.object == (uint64_t)self->clears)
 			wake(t, GR_WOKEN);
 	}
 	if (gr_turn.owner == self->block + 1)
@@ -468,6 +473,19 @@ uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, u
 	}
 	leave();
 	return woken;
+}
+
+uint32_t gr_turn_move(struct gr_thread *self, uint64_t object, uint32_t count, uint64_t to)
+{
+	uint32_t moved = 0;
+	enter(self);
+	for (struct gr_thread *t = gr_turn_on ? gr_turn.waits.first : NULL; t && moved < count; t = t->seat.next)
+		if (t->seat.object == object) {
+			t->seat.object = to;
+			moved++;
+		}
+	leave();
+	return moved;
 }
 
 void gr_turn_break(struct gr_thread *self, struct gr_thread *t)

@@ -65,7 +65,7 @@ void gr_turn_back(struct gr_thread *self);
 // a state that a replay finds again, or is born and has not begun. There a replay has him stand, too.
 bool gr_turn_all_stand(const struct gr_thread *self);
 
-// Births, by the maker and by the new thread; a death, with `ctid` as the kernel clears it.
+// Births, by the maker and by the new thread; a death, with the word that the kernel clears then.
 void gr_turn_born(struct gr_thread *child);
 void gr_turn_begin(struct gr_thread *self);
 void gr_turn_leave(struct gr_thread *self);
@@ -96,6 +96,9 @@ enum gr_woken gr_turn_wait(struct gr_thread *self, uint64_t object, unsigned kin
 
 // Lets up to `count` threads go on that wait for the object, the longest waiting first; returns how many.
 uint32_t gr_turn_wake(struct gr_thread *self, uint64_t object, uint32_t count, uint32_t mask);
+
+// Has up to `count` of them wait for `to` in its place, the longest waiting first; returns how many.
+uint32_t gr_turn_move(struct gr_thread *self, uint64_t object, uint32_t count, uint64_t to);
 
 // Lets `t` go on if it waits where a cancellation ends that.
 void gr_turn_break(struct gr_thread *self, struct gr_thread *t);

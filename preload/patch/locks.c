@@ -422,6 +422,11 @@ bool gr_lock_waited(const struct gr_lock *lock)
 	return is_slow(lock->addr);
 }
 
+bool gr_lock_is_wait(uint64_t pc)
+{
+	return is_slow(pc);
+}
+
 // Such a function waits behind the attempt, and comes back to it.
 bool gr_lock_retries(uint64_t pc, uint64_t word)
 {

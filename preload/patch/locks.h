@@ -60,6 +60,9 @@ bool gr_lock_counts(const struct gr_lock *lock, uint64_t word);
 bool gr_lock_waited(const struct gr_lock *lock);
 bool gr_lock_retries(uint64_t pc, uint64_t word);
 
+// Is `pc` where the library waits for a lock of its own, once there was a second thread?
+bool gr_lock_is_wait(uint64_t pc);
+
 // Does it take the lock if that is free, and nothing else? And give it back, whoever waits?
 bool gr_lock_takes(const struct gr_lock *lock, const struct gr_regs *regs);
 bool gr_lock_gives(const struct gr_lock *lock, const struct gr_regs *regs);

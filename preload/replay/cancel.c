@@ -37,6 +37,9 @@ static struct spot asynchronous, disabled, cleanup;
 
 static uint32_t links; // offset
 
+// glibc 2.36 leaves out its cancellation points while this says so; before, a word of each thread's descriptor did.
+static char *single_threaded;
+
 static uint8_t before[TCB_BYTES];
 static uint32_t before_bytes;
 
@@ -78,8 +81,15 @@ static bool acts_anywhere(const struct gr_thread *t)
 	return is_set(t, asynchronous) || is_in_point(t);
 }
 
+bool gr_cancel_in_point(const struct gr_thread *self)
+{
+	return acts_anywhere(self);
+}
+
 bool gr_cancel_open(const struct gr_thread *self)
 {
+	if (point_behind)
+		__atomic_thread_fence(__ATOMIC_SEQ_CST); // the library stores nothing there
 	return acts_anywhere(self) && !is_set(self, disabled);
 }
 
@@ -186,6 +196,7 @@ void gr_cancel_init(uint64_t fs_base)
 	find_cleanup(fs_base);
 	// A replay needs no kick, but see INVARIANT(same-lookups).
 	dl_iterate_phdr(find_libc, gr_real[GR_WRAP_pthread_create]);
+	single_threaded = dlvsym(RTLD_NEXT, "__libc_single_threaded", "GLIBC_2.32");
 	point_behind = find_point((uint64_t)dlvsym(RTLD_DEFAULT, "pause", "GLIBC_2.2.5"), FARTHEST);
 	if (gr_ctl->mode == GR_MODE_RECORD)
 		GR_RAW(SYS_rt_sigaction, KICK, &action, 0, 8);
@@ -200,19 +211,28 @@ void gr_cancel_ask(struct gr_thread *t)
 			 "pthread_cancel: where this C library keeps the cancellation state of a thread is not known", 0, 0);
 	if (!__atomic_compare_exchange_n(&t->cancel, &none, 1, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST))
 		return;
-	// The library leaves out its cancellation points as long as a process has one thread.
+	// The library leaves out its cancellation points as long as a process has one thread, which may well cancel itself.
 	*(volatile int *)(t->fs_base + TCB_THREADS) = 1;
+	if (single_threaded)
+		*(volatile char *)single_threaded = 0;
 	if (gr_turn_on && t != gr_self)
 		gr_turn_break(gr_self, t);
-	if (gr_mode == GR_MODE_RECORD && t->pub.tid && t != gr_self && !is_set(t, disabled))
+	// INVARIANT(no-needless-kick): it would end a wait that is no cancellation point. Who comes to one later looks at the flag behind the
+	// library's atomic store that opens it.
+	if (gr_mode == GR_MODE_RECORD && t->pub.tid && t != gr_self && gr_cancel_open(t))
 		GR_RAW(SYS_tgkill, gr_pid(), t->pub.tid, KICK);
 }
 
 // INVARIANT(which-test): several pthread_testcancel may stand in one segment; the event says which of them acted.
+static uint64_t count_of(const struct gr_thread *self, enum gr_cancel_at at)
+{
+	return at == GR_CANCEL_CHANGE ? self->changed : self->tested;
+}
+
 static bool acts_on_replay(struct gr_thread *self, enum gr_cancel_at at)
 {
 	struct gr_event ev;
-	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_CANCELED || ev.flags != at || ev.object != self->tested)
+	if (!gr_gate_peek(self, &ev) || ev.kind != GR_OP_CANCELED || ev.flags != at || ev.object != count_of(self, at))
 		return false;
 	gr_gate_next(self, GR_OP_CANCELED, 0, 0, &ev);
 	return true;
@@ -238,15 +258,16 @@ static void give_way(struct gr_thread *self)
 bool gr_cancel_acts(struct gr_thread *self, enum gr_cancel_at at, bool point)
 {
 	if (self->tested_ops != self->pub.ops)
-		self->tested = 0;
+		self->tested = self->changed = 0;
 	self->tested_ops = self->pub.ops;
 	self->tested += at == GR_CANCEL_TEST;
+	self->changed += at == GR_CANCEL_CHANGE;
 	if (at == GR_CANCEL_TEST)
 		give_way(self);
 	if (self->cancel == 2 || is_set(self, disabled) || (!point && !acts_anywhere(self)))
 		return false;
 	if (gr_mode == GR_MODE_RECORD) {
-		struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = at, .object = self->tested};
+		struct gr_event ev = {.kind = GR_OP_CANCELED, .flags = at, .object = count_of(self, at)};
 		if (!__atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST))
 			return false;
 		gr_cancel_on_open(self, true);
@@ -256,6 +277,21 @@ bool gr_cancel_acts(struct gr_thread *self, enum gr_cancel_at at, bool point)
 	}
 	self->cancel = 2;
 	return true;
+}
+
+void gr_cancel_within(struct gr_thread *self)
+{
+	struct gr_leave *leave = self->leave;
+	if (!leave || self->cancel == 2 || !gr_cancel_open(self) || !gr_cancel_acts(self, GR_CANCEL_WITHIN, true))
+		return;
+	self->leave = leave->outer;
+	self->stack = leave->stack;
+	self->program_rsp = leave->rsp;
+	self->point = leave->point;
+	self->blocks = GR_OP_NONE;
+	self->called = 0;
+	self->nest = 0;
+	gr_ctx_restore(&leave->ctx);
 }
 
 // INVARIANT(unwinding-finds-it): gr_canceled_between knows that its caller's stack pointer is so much higher.

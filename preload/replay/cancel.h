@@ -17,6 +17,8 @@ enum gr_cancel_at {
 	GR_CANCEL_GIVES,  // there, too: no cancellation, but the place where it gave way to others
 	GR_CANCEL_LOOP,   // between two operations, in the state that comes with the event
 	GR_CANCEL_RESUMED, // where it was stopped for others (signal/preempt)
+	GR_CANCEL_WITHIN,  // in the middle of a library function that waits
+	GR_CANCEL_CHANGE,  // behind pthread_setcancelstate or pthread_setcanceltype
 };
 
 // In the constructor.
@@ -45,6 +47,15 @@ void gr_cancel_words(const struct gr_thread *t, uint64_t ret[2]);
 
 // Where the library links its descriptor with those of others, 16 bytes; 0: not known.
 uint64_t gr_cancel_links(const struct gr_thread *t);
+
+// Is it in a wait of the library's that is a cancellation point, or may be cancelled anywhere?
+bool gr_cancel_in_point(const struct gr_thread *self);
+
+// Where an operation is left in its middle.
+struct gr_leave { struct gr_ctx ctx; struct gr_leave *outer; uint64_t stack, rsp; uint32_t point; };
+
+// In the middle of an operation that waits: does not return if the thread acts there.
+void gr_cancel_within(struct gr_thread *self);
 
 // Then: leaves the engine into pthread_exit.
 void gr_cancel_turn(struct gr_regs *frame);

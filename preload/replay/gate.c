@@ -120,7 +120,7 @@ static void await_death(void)
 	if (!t)
 		return;
 	gr_replay.dying = NULL;
-	gr_thread_await_gone(t->pub.tid, t->ctid);
+	gr_thread_await_gone(t->pub.tid, gr_thread_gone_word(t));
 	// The kernel clears the word before the task is gone from its tables; the block's stack is not needed from then on.
 	gr_thread_release(t);
 }
@@ -327,7 +327,7 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 	bool passed = false; // then in front of a later operation than it came to in the recording, it may have stood for a digest
 	do {
 		do {
-			if (op != GR_OP_SIGNAL)
+			if (op != GR_OP_SIGNAL && op != GR_OP_CANCELED)
 				gr_gate_on_signal(self);
 		} while (!await_turn(self, TAKE));
 		next_event(self, op, nr, object, ret);

@@ -41,7 +41,8 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object);
 
 // Lets everything happen that comes before this thread's next tick, without taking that.
 void gr_gate_turn(struct gr_thread *self);
-// Called in front of gr_gate_next, unless it is for a signal: handlers that ran in the middle of the operation run now.
+// Called in front of gr_gate_next, unless it is for what is found there: handlers that ran in the middle of the operation run now, and
+// a thread that left it there does so.
 extern void (*gr_gate_on_signal)(struct gr_thread *self);
 
 // The kind of the next event, GR_OP_NONE in the middle of a run and at the end: an event's first byte.

@@ -84,9 +84,9 @@ static void stay(void *arg)
 	GR_RAW(SYS_rt_sigprocmask, SIG_SETMASK, &all, 0, 8);
 	if (ended) {
 		mark_robust(ended->robust, ended->pub.tid);
-		uint32_t *ctid = ended->ctid;
-		gr_poke_unseen((uint64_t)ctid, &nobody, sizeof nobody);
-		GR_RAW(SYS_futex, ctid, FUTEX_WAKE, 1, 0, 0, 0);
+		uint32_t *word = ended->clears;
+		gr_poke_unseen((uint64_t)word, &nobody, sizeof nobody);
+		GR_RAW(SYS_futex, word, FUTEX_WAKE, 1, 0, 0, 0);
 	}
 	for (;;)
 		GR_RAW(SYS_futex, leader_stack, FUTEX_WAIT_PRIVATE, 0, 0, 0, 0);

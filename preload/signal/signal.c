@@ -13,10 +13,12 @@
 #include "../core/ops.h"
 #include "../core/page.h"
 #include "../core/raw.h"
+#include "../log/edge.h"
 #include "../log/log.h"
 #include "../log/turn.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
+#include "../replay/halt.h"
 #include "frame.h"
 #include "loop/loop.h"
 #include "preempt/preempt.h"
@@ -165,7 +167,7 @@ static void deliver(struct gr_thread *self, const struct gr_context *at, enum gr
 	struct gr_siginfo info = self->held_info;
 	bool blocked = during & GR_BIT(sig);
 	if (gr_mode == GR_MODE_RECORD && !gr_turn_on) // where threads take turns, the timer also looks at who computes
-		gr_tick_arm(self, 0, 0); // it would end the next call that waits, without a reason the program knows
+		gr_tick_arm(self, 0, 0);
 	__atomic_store_n(&self->held, 0, __ATOMIC_RELAXED);
 	struct gr_sigact act = {0};
 	gr_sigact_lock();
@@ -289,12 +291,33 @@ void gr_signal_within(struct gr_thread *self)
 		self->pub.shown = pub.shown; // where it waits on, perhaps until the next one
 		self->pub.ret_pc = pub.ret_pc;
 	}
+	if (self->operation)
+		gr_cancel_within(self);
+}
+
+static void deliver_within(struct gr_thread *self)
+{
+	struct gr_thread_pub pub = self->pub;
+	struct gr_context at = within_of(self);
+	deliver(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
+	self->pub.shown = pub.shown;
+	self->pub.ret_pc = pub.ret_pc;
+}
+
+bool gr_signal_meanwhile(struct gr_thread *self)
+{
+	bool any = gr_mode == GR_MODE_RECORD && self->operation && is_ready(self);
+	if (any)
+		deliver_within(self);
+	if (gr_mode == GR_MODE_RECORD && self->operation && self->cancel == 1)
+		gr_cancel_within(self);
+	return any;
 }
 
 // INVARIANT(within-has-more): a handler runs in the middle of a function only where it waits, and behind a wait there is always
 // another event of the function's, in front of which a replay finds the handler. An unlock, which wakes others behind its
 // only event, leaves the signal to the end of the operation; so does pthread_cond_signal, which may even wait there.
-static bool may_wait(const uint64_t arg[6])
+bool gr_signal_may_wait(const uint64_t arg[6])
 {
 	switch (arg[1] & FUTEX_CMD_MASK) {
 	case FUTEX_WAIT:
@@ -307,6 +330,22 @@ static bool may_wait(const uint64_t arg[6])
 	return false;
 }
 
+// Who has a mutex goes with the mark: the demo may hold no operation of its taker's by which to find it.
+void gr_signal_block(struct gr_thread *self)
+{
+	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = self->blocks_on, .result = self->blocks};
+	if (!self->blocks)
+		return;
+	if (self->blocks == GR_OP_MUTEX_LOCK && gr_edge_has(ev.object))
+		ev.check = 1 + (uint16_t)__atomic_load_n(gr_edge_word(ev.object), __ATOMIC_RELAXED);
+	else if (self->blocks != GR_OP_MUTEX_LOCK && gr_cells)
+		ev.check = gr_holder(ev.object);
+	self->blocks = GR_OP_NONE;
+	gr_log(self, &ev);
+	gr_halt_may(self);
+	self->waited = true;
+}
+
 // Does a wait that a handler has interrupted come back? Most functions of the library then wait again; sem_wait is ended.
 static bool ends(const uint64_t arg[6], const struct gr_sigact *act)
 {
@@ -317,22 +356,22 @@ static bool ends(const uint64_t arg[6], const struct gr_sigact *act)
 long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once)
 {
 	static const uint32_t none;
-	bool signals = self->operation && may_wait(arg), cancels = self->point && gr_cancel_open(self);
+	bool signals = self->operation && gr_signal_may_wait(arg), leaves = signals && !self->point && self->leave;
+	bool cancels = (self->point || leaves) && gr_cancel_open(self);
 	if (!signals && !cancels && once == gr_wait_once)
 		return GR_RAW(nr, arg[0], arg[1], arg[2], arg[3], arg[4], arg[5]);
 	for (bool waited = false;; waited = true) {
 		if (signals && gr_signal_held(self)) {
-			struct gr_thread_pub pub = self->pub;
-			struct gr_context at = within_of(self);
 			struct gr_sigact act = gr_sigact_get(self->held);
-			deliver(self, &at, GR_SIGNAL_WITHIN, self->sigmask);
-			self->pub.shown = pub.shown;
-			self->pub.ret_pc = pub.ret_pc;
+			deliver_within(self);
 			if (waited && ends(arg, &act))
 				return -EINTR;
 		}
 		long ret = once(self, nr, arg, signals ? &self->held : &none, cancels ? &self->cancel : &none);
-		if (cancels && (ret == GR_RESTART || ret == -EINTR) && __atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST) == 1)
+		bool acts = cancels && (ret == GR_RESTART || ret == -EINTR) && __atomic_load_n(&self->cancel, __ATOMIC_SEQ_CST) == 1;
+		if (acts && leaves)
+			gr_cancel_within(self);
+		else if (acts)
 			return -ETIMEDOUT; // the function gives up, as if its time were up
 		if (ret != GR_RESTART)
 			return ret;

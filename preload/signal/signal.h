@@ -77,6 +77,14 @@ void gr_signal_enter(struct gr_thread *self, const struct gr_regs *frame, uint64
 void gr_signal_leave(struct gr_thread *self, const struct gr_regs *frame);
 long gr_signal_wait_within(struct gr_thread *self, long nr, const uint64_t arg[6], gr_wait *once);
 
+// Recording, in the middle of a function that waits in a way of the engine's own: a handler runs now if there is one (true); a thread that
+// is cancelled leaves the function.
+bool gr_signal_meanwhile(struct gr_thread *self);
+
+// Recording: the function is about to wait for what `blocks` says, or for nothing that has a name.
+void gr_signal_block(struct gr_thread *self);
+bool gr_signal_may_wait(const uint64_t arg[6]);
+
 // Replaying, on the way back to the program: finds out whether a signal was delivered before the next operation.
 void gr_signal_seek(struct gr_thread *self);
 

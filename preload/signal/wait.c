@@ -160,6 +160,7 @@ long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_w
 {
 	static const uint32_t none;
 	const uint32_t *cancel = gr_cancel_open(self) ? &self->cancel : &none;
+	gr_tick_rest(self);
 	return wait_on(self, nr, arg, once, cancel, issue(self, nr, arg, once, cancel));
 }
 

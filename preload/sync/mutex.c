@@ -98,37 +98,11 @@ void gr_mutex_wake(uint32_t *lock)
 		GR_RAW(SYS_futex, lock, FUTEX_WAKE_PRIVATE, 1, 0, 0, 0);
 }
 
-// Who has it goes with the mark: the demo may hold no operation of its taker's by which to find him.
-static void block(struct gr_thread *self, uint64_t mutex)
-{
-	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = mutex, .result = GR_OP_MUTEX_LOCK};
-	if (gr_edge_has(mutex))
-		ev.check = 1 + (uint16_t)__atomic_load_n(gr_edge_word(mutex), __ATOMIC_RELAXED);
-	gr_log(self, &ev);
-	gr_halt_may(self);
-	self->waited = true;
-}
-
-// One that nobody can have any more: the library's trylock says so and leaves it taken (glibc 2.35 and 2.36), where its lock gives it
-// back, so that the next one is told as well.
-static void leave_as_lock(uint64_t mutex)
-{
-	uint32_t *lock = (uint32_t *)&((pthread_mutex_t *)mutex)->__data.__lock;
-	if ((*lock & FUTEX_TID_MASK) == (uint32_t)gr_self->pub.tid && __atomic_exchange_n(lock, 0, __ATOMIC_RELEASE) & FUTEX_WAITERS)
-		GR_RAW(SYS_futex, lock, FUTEX_WAKE, 1, 0, 0, 0);
-}
-
 #define LOCK(self, mutex, name, ...) \
 	({ \
 		long lock_ret; \
 		if (gr_mode == GR_MODE_RECORD) { \
-			lock_ret = GR_REAL(self, pthread_mutex_trylock, mutex); \
-			if (lock_ret == ENOTRECOVERABLE) \
-				leave_as_lock(mutex); \
-			if (lock_ret == EBUSY) { \
-				block(self, mutex); \
-				lock_ret = GR_REAL(self, name, mutex, ##__VA_ARGS__); \
-			} \
+			lock_ret = GR_REAL_BLOCKING(self, GR_OP_MUTEX_LOCK, mutex, name, mutex, ##__VA_ARGS__); \
 			log_op(self, GR_OP_MUTEX_LOCK, mutex, lock_ret); \
 		} else { \
 			lock_ret = gr_op_result(self, GR_OP_MUTEX_LOCK, mutex); \
@@ -153,7 +127,7 @@ long gr_wrap_pthread_mutex_trylock(struct gr_thread *self, struct gr_regs *frame
 		ret = gr_op_result(self, GR_OP_MUTEX_TRYLOCK, frame->rdi);
 		struct __pthread_mutex_s *m = &((pthread_mutex_t *)frame->rdi)->__data;
 		if (ret == ENOTRECOVERABLE && !(m->__kind & KIND_INHERITS))
-			set_lock(m, 1); // see leave_as_lock
+			set_lock(m, 1); // the library's trylock leaves it taken (glibc 2.35 and 2.36), where its lock gives it back
 	}
 	gr_mutex_taken(self, frame->rdi, ret);
 	return ret;

@@ -12,6 +12,8 @@
 #include "../digest/digest.h"
 #include "../log/turn.h"
 #include "../replay/gate.h"
+#include "../signal/signal.h"
+#include "../syscall/dispatch.h"
 #include "op.h"
 
 // Both protocols are one word with three states. A guard's `done` is its first byte, which compiled code looks at.
@@ -57,6 +59,11 @@ static bool claim(struct gr_thread *self, uint32_t *word, const struct words *w)
 		if (self && gr_mode == GR_MODE_RECORD && !told)
 			gr_op_block(self, GR_OP_ONCE, name_of(word));
 		told = true;
+		if (self && gr_mode == GR_MODE_RECORD) {
+			const uint64_t wait[6] = {(uint64_t)word, FUTEX_WAIT_PRIVATE, w->busy};
+			gr_signal_wait_within(self, SYS_futex, wait, gr_turn_on ? gr_nested_in_turn : gr_wait_once);
+			continue;
+		}
 		if (gr_turn_on && gr_turn_wait(gr_self, (uint64_t)word, GR_WAIT_RETRY, (struct gr_limit){NULL, 0}, ~0u) != GR_WOKEN_CLOSED)
 			continue;
 		GR_RAW(SYS_futex, word, FUTEX_WAIT_PRIVATE, w->busy, 0, 0, 0);
@@ -69,12 +76,14 @@ static bool claim_again(struct gr_thread *self, uint32_t *word, const struct wor
 {
 	bool ours = false;
 	uint64_t name = name_of(word);
+	struct gr_event ev;
+	if (gr_gate_ahead(self, GR_OP_BLOCK, name)) { // it waited there, perhaps until the recording ended
+		gr_gate_next(self, GR_OP_BLOCK, 0, name, &ev);
+		gr_gate_on_signal(self);
+	}
 	if (gr_gate_ahead(self, GR_OP_ONCE, name)) {
 		ours = gr_op_result(self, GR_OP_ONCE, name);
 	} else {
-		struct gr_event ev;
-		if (gr_gate_ahead(self, GR_OP_BLOCK, name)) // it waited there until the recording ended
-			gr_gate_next(self, GR_OP_BLOCK, 0, name, &ev);
 		do
 			gr_gate_turn(self);
 		while (!self->left && !is_done(word, w));

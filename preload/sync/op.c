@@ -28,10 +28,9 @@ void gr_op_log(struct gr_thread *self, enum gr_op op, uint64_t object, long resu
 
 void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object)
 {
-	struct gr_event ev = {.kind = GR_OP_BLOCK, .object = object, .result = op, .check = gr_cells ? gr_holder(object) : 0};
-	gr_log(self, &ev);
-	gr_halt_may(self);
-	self->waited = true;
+	self->blocks = op;
+	self->blocks_on = object;
+	gr_signal_block(self);
 }
 
 void gr_op_taken(struct gr_thread *self, enum gr_op op, uint64_t object, long result, bool alone)
@@ -135,17 +134,17 @@ static long (*const work[])(struct gr_thread *, struct gr_regs *) = {
 	gr_create_finish,
 };
 
-// Does the operation log an event in any case? Only there is a place in the order to hand the turn over.
-static bool has_event(unsigned which)
-{
-	return which != GR_WRAP_pthread_testcancel && which != GR_WRAP_COUNT && work[which] != gr_create_finish;
-}
-
 static const uint8_t ops[GR_WRAP_COUNT] = {
 #define WRAP(name, version, op, doc) GR_OP_##op,
 #include "../tables/wrappers.def"
 #undef WRAP
 };
+
+// Does the operation log an event in any case? Only there is a place in the order to hand the turn over.
+static bool has_event(unsigned which)
+{
+	return ops[which < GR_WRAP_COUNT ? which : 0] != GR_OP_CANCELED && which != GR_WRAP_COUNT && work[which] != gr_create_finish;
+}
 
 // In order `parallel` nobody stands (replay/halt.h) where a replay may leave the operation out, nor where the engine looks up functions
 // in front of it, which a replay has done when it stands there.
@@ -254,6 +253,21 @@ static void leave_result(struct gr_regs *frame, long ret, unsigned which)
 	frame->eflags = (frame->eflags & ~0x8d5ULL) | (GR_WRAP_FLAGS & 0x8d5);
 }
 
+// INVARIANT(async-anywhere): a thread that may be cancelled anywhere leaves the operation where it waits, as it natively leaves the
+// library's function, with the object as that is. False if it did.
+static __attribute__((noinline)) bool run(struct gr_thread *self, struct gr_regs *frame, unsigned which, long *ret)
+{
+	struct gr_leave leave = {.outer = self->leave, .stack = self->stack, .rsp = self->program_rsp, .point = self->point};
+	if (gr_cancel_open(self)) {
+		if (gr_ctx_save(&leave.ctx))
+			return false;
+		self->leave = &leave;
+	}
+	*ret = work[which](self, frame);
+	self->leave = leave.outer;
+	return true;
+}
+
 // From entry.S. The result goes where the ABI wants it; the frame's other registers are left as they came.
 void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 {
@@ -285,13 +299,12 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	self->pub.state = GR_T_ENGINE;
 	if (which < GR_WRAP_COUNT)
 		gr_signal_enter(self, frame, gr_wrap_entries[which]);
-	if (gr_cancel_acts(self, GR_CANCEL_BEFORE, false)) {
+	long ret;
+	self->leave = self->within ? self->leave : NULL; // of one that a handler has left by siglongjmp
+	if (gr_cancel_acts(self, GR_CANCEL_BEFORE, false) || !run(self, frame, which, &ret))
 		gr_cancel_turn(frame);
-	} else {
-		long ret = work[which](self, frame);
-		if (frame->rip == rip)
-			leave_result(frame, ret, which);
-	}
+	else if (frame->rip == rip)
+		leave_result(frame, ret, which);
 	if (leaves_vectors(self, which))
 		clear_vectors();
 	self->waited = true; // for one in whose middle this one was

@@ -28,8 +28,19 @@ void gr_op_taken(struct gr_thread *self, enum gr_op op, uint64_t object, long re
 // As gr_op, for one that gives an object with a cell.
 void gr_op_given(struct gr_thread *self, enum gr_op op, uint64_t object, enum gr_cell_word which);
 
-// Recording: the thread will wait for the object, in order to do `op`. If the demo ends here, this says for what.
+// Recording: the thread waits for the object, in order to do `op`. If the demo ends here, this says for what.
 void gr_op_block(struct gr_thread *self, enum gr_op op, uint64_t object);
+
+// Recording: the library's function behind an operation that may have to wait. INVARIANT(library-decides): it is called as the program
+// calls it, and what is wrong with its arguments, or free, is found by itself; if it waits, the engine says so (BLOCK) when it does.
+#define GR_REAL_BLOCKING(self, op, object, name, ...) \
+	({ \
+		(self)->blocks = (op); \
+		(self)->blocks_on = (object); \
+		long blocking_ret = GR_REAL(self, name, ##__VA_ARGS__); \
+		(self)->blocks = GR_OP_NONE; \
+		blocking_ret; \
+	})
 
 // Replaying: waits for its tick; the recorded result.
 long gr_op_result(struct gr_thread *self, enum gr_op op, uint64_t object);
@@ -57,7 +68,7 @@ long gr_op_outcome(struct gr_thread *self, uint64_t object, long real);
 		take_ret; \
 	})
 
-// One that takes an object with a cell (log/edge.h); and where it may have to wait: `try` is asked first and says EBUSY.
+// One that takes an object with a cell (log/edge.h); and where it may have to wait.
 #define GR_TAKE_CELL(self, op, object, alone, name) \
 	({ \
 		long take_ret; \
@@ -70,15 +81,11 @@ long gr_op_outcome(struct gr_thread *self, uint64_t object, long real);
 		take_ret; \
 	})
 
-#define GR_TAKE_BLOCKING(self, op, object, alone, try, name, ...) \
+#define GR_TAKE_BLOCKING(self, op, object, alone, name, ...) \
 	({ \
 		long take_ret; \
 		if (gr_mode == GR_MODE_RECORD) { \
-			take_ret = GR_REAL(self, try, object); \
-			if (take_ret == EBUSY) { \
-				gr_op_block(self, op, object); \
-				take_ret = GR_REAL(self, name, ##__VA_ARGS__); \
-			} \
+			take_ret = GR_REAL_BLOCKING(self, op, object, name, ##__VA_ARGS__); \
 			gr_op_taken(self, op, object, take_ret, alone); \
 		} else { \
 			take_ret = gr_op_result(self, op, object); \

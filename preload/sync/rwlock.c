@@ -90,8 +90,7 @@ bool gr_quick_pthread_rwlock_unlock(struct gr_thread *self, pthread_rwlock_t *lo
 // ---------------------------------------------------------------- reading
 long gr_wrap_pthread_rwlock_rdlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_READ, frame->rdi, false, pthread_rwlock_tryrdlock,
-				    pthread_rwlock_rdlock,
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_READ, frame->rdi, false, pthread_rwlock_rdlock,
 				    frame->rdi);
 	taken(self, frame->rdi, false, ret);
 	return ret;
@@ -106,16 +105,14 @@ long gr_wrap_pthread_rwlock_tryrdlock(struct gr_thread *self, struct gr_regs *fr
 
 long gr_wrap_pthread_rwlock_timedrdlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_READ, frame->rdi, false, pthread_rwlock_tryrdlock,
-				    pthread_rwlock_timedrdlock, frame->rdi, frame->rsi);
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_READ, frame->rdi, false, pthread_rwlock_timedrdlock, frame->rdi, frame->rsi);
 	taken(self, frame->rdi, false, ret);
 	return ret;
 }
 
 long gr_wrap_pthread_rwlock_clockrdlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_READ, frame->rdi, false, pthread_rwlock_tryrdlock,
-				    pthread_rwlock_clockrdlock, frame->rdi, frame->rsi, frame->rdx);
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_READ, frame->rdi, false, pthread_rwlock_clockrdlock, frame->rdi, frame->rsi, frame->rdx);
 	taken(self, frame->rdi, false, ret);
 	return ret;
 }
@@ -123,8 +120,7 @@ long gr_wrap_pthread_rwlock_clockrdlock(struct gr_thread *self, struct gr_regs *
 // ---------------------------------------------------------------- writing
 long gr_wrap_pthread_rwlock_wrlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_WRITE, frame->rdi, true, pthread_rwlock_trywrlock,
-				    pthread_rwlock_wrlock,
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_WRITE, frame->rdi, true, pthread_rwlock_wrlock,
 				    frame->rdi);
 	taken(self, frame->rdi, true, ret);
 	return ret;
@@ -139,16 +135,14 @@ long gr_wrap_pthread_rwlock_trywrlock(struct gr_thread *self, struct gr_regs *fr
 
 long gr_wrap_pthread_rwlock_timedwrlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_WRITE, frame->rdi, true, pthread_rwlock_trywrlock,
-				    pthread_rwlock_timedwrlock, frame->rdi, frame->rsi);
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_WRITE, frame->rdi, true, pthread_rwlock_timedwrlock, frame->rdi, frame->rsi);
 	taken(self, frame->rdi, true, ret);
 	return ret;
 }
 
 long gr_wrap_pthread_rwlock_clockwrlock(struct gr_thread *self, struct gr_regs *frame)
 {
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_WRITE, frame->rdi, true, pthread_rwlock_trywrlock,
-				    pthread_rwlock_clockwrlock, frame->rdi, frame->rsi, frame->rdx);
+	long ret = GR_TAKE_BLOCKING(self, GR_OP_RWLOCK_WRITE, frame->rdi, true, pthread_rwlock_clockwrlock, frame->rdi, frame->rsi, frame->rdx);
 	taken(self, frame->rdi, true, ret);
 	return ret;
 }

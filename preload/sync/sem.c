@@ -95,13 +95,11 @@ static long recorded_try(struct gr_thread *self, uint64_t sem)
 			return 0; \
 		} \
 		if (gr_mode == GR_MODE_RECORD) { \
-			wait_error = recorded_try(self, (frame)->rdi); \
-			if (wait_error == EAGAIN) { \
-				gr_op_block(self, GR_OP_SEM_WAIT, (frame)->rdi); \
-				(self)->point++; \
-				wait_error = GR_REAL(self, name, ##__VA_ARGS__) ? errno : 0; \
-				(self)->point--; \
-			} \
+			int wait_errno = errno; \
+			(self)->point++; \
+			wait_error = GR_REAL_BLOCKING(self, GR_OP_SEM_WAIT, (frame)->rdi, name, ##__VA_ARGS__) ? errno : 0; \
+			(self)->point--; \
+			errno = wait_errno; \
 			gr_op_taken(self, GR_OP_SEM_WAIT, (frame)->rdi, wait_error, false); \
 		} else { \
 			wait_error = gr_op_result(self, GR_OP_SEM_WAIT, (frame)->rdi); \

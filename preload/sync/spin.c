@@ -5,6 +5,8 @@
 #include <errno.h>
 
 #include "../log/turn.h"
+#include "../replay/cancel.h"
+#include "../signal/signal.h"
 #include "op.h"
 
 #define FREE 1 // x86
@@ -47,24 +49,35 @@ bool gr_quick_pthread_spin_unlock(struct gr_thread *self, int *lock)
 
 // ---------------------------------------------------------------- operations
 
-// Where one thread at a time runs, nobody spins.
-static long lock_in_turn(struct gr_thread *self, uint64_t lock)
+// Whoever waits does so here, where handlers run meanwhile and a cancellation ends it. Where one thread at a time runs, nobody spins.
+static void await_free(struct gr_thread *self, uint64_t lock)
+{
+	unsigned listens = GR_WAIT_SIGNALS | (gr_cancel_open(self) ? GR_WAIT_CANCELS : 0);
+	if (gr_turn_on && gr_turn_wait(self, lock, GR_WAIT_RETRY | listens, (struct gr_limit){NULL, 0}, ~0u) != GR_WOKEN_CLOSED)
+		return;
+	while (__atomic_load_n((int *)lock, __ATOMIC_RELAXED) != FREE && gr_signal_none(self) && self->cancel != 1)
+		__builtin_ia32_pause();
+}
+
+static long lock_recorded(struct gr_thread *self, uint64_t lock)
 {
 	long ret = GR_REAL(self, pthread_spin_trylock, lock);
 	if (ret == EBUSY)
 		gr_op_block(self, GR_OP_SPIN_LOCK, lock);
-	for (; ret == EBUSY; ret = GR_REAL(self, pthread_spin_trylock, lock))
-		if (gr_turn_wait(self, lock, GR_WAIT_RETRY, (struct gr_limit){NULL, 0}, ~0u) == GR_WOKEN_CLOSED)
-			return GR_REAL(self, pthread_spin_lock, lock);
-	gr_op_log(self, GR_OP_SPIN_LOCK, lock, ret);
+	for (; ret == EBUSY; ret = GR_REAL(self, pthread_spin_trylock, lock)) {
+		await_free(self, lock);
+		gr_signal_meanwhile(self);
+	}
+	if (gr_turn_on)
+		gr_op_log(self, GR_OP_SPIN_LOCK, lock, ret);
+	else
+		gr_op_taken(self, GR_OP_SPIN_LOCK, lock, ret, true);
 	return ret;
 }
 
 long gr_wrap_pthread_spin_lock(struct gr_thread *self, struct gr_regs *frame)
 {
-	if (gr_turn_on)
-		return lock_in_turn(self, frame->rdi);
-	long ret = GR_TAKE_BLOCKING(self, GR_OP_SPIN_LOCK, frame->rdi, true, pthread_spin_trylock, pthread_spin_lock, frame->rdi);
+	long ret = gr_mode == GR_MODE_RECORD ? lock_recorded(self, frame->rdi) : gr_op_result(self, GR_OP_SPIN_LOCK, frame->rdi);
 	show(self, frame->rdi, true, ret);
 	return ret;
 }

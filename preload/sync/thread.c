@@ -196,13 +196,11 @@ static long joined(struct gr_thread *self, struct gr_regs *frame, void **result,
 			return 0; \
 		} \
 		if (gr_mode == GR_MODE_RECORD) { \
-			join_ret = GR_REAL(self, pthread_tryjoin_np, (frame)->rdi, result); \
-			if (join_ret == EBUSY && is_detached((frame)->rdi)) { \
+			if (is_detached((frame)->rdi)) { \
 				join_ret = EINVAL; \
-			} else if (join_ret == EBUSY) { \
-				gr_op_block(self, GR_OP_JOIN, (frame)->rdi); \
+			} else { \
 				(self)->point++; \
-				join_ret = GR_REAL(self, name, (frame)->rdi, result, ##__VA_ARGS__); \
+				join_ret = GR_REAL_BLOCKING(self, GR_OP_JOIN, (frame)->rdi, name, (frame)->rdi, result, ##__VA_ARGS__); \
 				(self)->point--; \
 			} \
 			gr_op_log(self, GR_OP_JOIN, (frame)->rdi, join_ret); \
@@ -278,7 +276,26 @@ long gr_wrap_pthread_cancel(struct gr_thread *self, struct gr_regs *frame)
 	struct gr_thread *t = gr_thread_by_descriptor(frame->rdi);
 	if (t)
 		gr_cancel_ask(t);
+	if (t == self && gr_cancel_acts(self, GR_CANCEL_BEHIND, false))
+		gr_cancel_turn(frame);
 	return 0;
+}
+
+// Who cancels itself, and may be anywhere, does not come back.
+long gr_wrap_pthread_setcancelstate(struct gr_thread *self, struct gr_regs *frame)
+{
+	long ret = GR_REAL(self, pthread_setcancelstate, frame->rdi, frame->rsi);
+	if (gr_cancel_acts(self, GR_CANCEL_CHANGE, false))
+		gr_cancel_turn(frame);
+	return ret;
+}
+
+long gr_wrap_pthread_setcanceltype(struct gr_thread *self, struct gr_regs *frame)
+{
+	long ret = GR_REAL(self, pthread_setcanceltype, frame->rdi, frame->rsi);
+	if (gr_cancel_acts(self, GR_CANCEL_CHANGE, false))
+		gr_cancel_turn(frame);
+	return ret;
 }
 
 long gr_wrap_pthread_testcancel(struct gr_thread *self, struct gr_regs *frame)

@@ -89,6 +89,7 @@ static struct gr_thread *prepare(struct gr_call *call, uint32_t index, uint64_t 
 	child->stack -= GR_LEVEL;
 	child->detached = call->self->making_joinable ? GR_JOINABLE : GR_BORN_DETACHED;
 	child->ctid = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
+	child->clears = child->ctid;
 	child->pub.parent = call->self->pub.index;
 	child->pub.shown = *frame;
 	child->pub.shown.fs_base = tls;
@@ -213,6 +214,13 @@ void gr_robust_begin(const struct gr_call *call)
 		tell_id(call->self, call->self->pub.tid);
 }
 
+// Where others wait for the thread's end, from here on.
+long gr_tid_address(struct gr_call *call)
+{
+	call->self->clears = (uint32_t *)call->arg[0];
+	return gr_call_kernel(call);
+}
+
 long gr_robust_list(struct gr_call *call)
 {
 	call->self->robust = call->arg[0];
@@ -283,7 +291,7 @@ void gr_exit(struct gr_call *call)
 		gr_gate_leave(self);
 	}
 	uint32_t looked_at = gr_mode == GR_MODE_RECORD ? GR_SLOT_DEBUGGED : GR_SLOT_HOLD_END;
-	if (self->pub.tid == (uint32_t)gr_pid() && self->ctid && gr_slot->flags & looked_at)
+	if (self->pub.tid == (uint32_t)gr_pid() && self->clears && gr_slot->flags & looked_at)
 		gr_park_leader(self);
 	gr_thread_ended(self);
 	GR_RAW(SYS_exit, call->arg[0]);

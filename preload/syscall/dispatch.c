@@ -284,7 +284,7 @@ static bool special(struct gr_call *call)
 		both = counter_call;
 		break;
 	case SYS_set_tid_address:
-		both = (long (*)(struct gr_call *))gr_call_kernel;
+		both = gr_tid_address;
 		break;
 	case SYS_set_robust_list:
 		gr_robust_begin(call);
@@ -447,11 +447,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		.arg = {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9},
 	};
 	if (self->nest) {
-		bool waits = call.nr == SYS_futex && gr_mode == GR_MODE_RECORD;
-		gr_wait *once = gr_turn_on ? gr_nested_in_turn : gr_halt_is_place(self) ? gr_nested_standing : gr_wait_once;
-		self->called = frame->rip;
-		frame->rax = waits ? gr_signal_wait_within(self, call.nr, call.arg, once) : gr_call_kernel(&call);
-		self->called = 0;
+		frame->rax = gr_call_nested(&call);
 		return;
 	}
 	gr_signal_check(self, frame);
@@ -490,8 +486,9 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 			gr_call_record(&call);
 		else
 			replay(&call);
-		canceled = call.result == -EINTR && gr_cancel_acts(self, GR_CANCEL_BEHIND, false);
 	}
+	if (!canceled && call.result == -EINTR)
+		canceled = gr_cancel_acts(self, GR_CANCEL_BEHIND, false);
 	if (canceled) {
 		gr_cancel_turn(frame);
 		frame->gs_base = 0;

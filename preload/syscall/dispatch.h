@@ -31,7 +31,10 @@ long gr_futex_aside(struct gr_thread *self, const uint64_t arg[6], bool waits, c
 bool gr_call_waits(const struct gr_call *call);
 bool gr_call_stores_early(const struct gr_call *call); // one that is made on the program's own memory: in front of its end
 void gr_call_cores(const struct gr_call *call); // in front of one that may tell, or choose, on which cores a thread runs
-gr_wait gr_futex_in_turn, gr_nested_in_turn, gr_nested_standing;
+gr_wait gr_futex_in_turn, gr_nested_in_turn;
+
+// A call of the library's on behalf of an operation.
+long gr_call_nested(const struct gr_call *call);
 
 // clone.c: the library leaves it to the engine to see which thread is the last.
 void gr_clone_init(void);

@@ -20,6 +20,7 @@
 #include "../digest/digest.h"
 #include "../log/turn.h"
 #include "../patch/locks.h"
+#include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "dispatch.h"
 
@@ -114,6 +115,13 @@ static void mark_wait(struct gr_call *call)
 		gr_log(call->self, &ev);
 }
 
+// Not every wait of the library's is for a lock: in others, as aio_suspend and lio_listio, a handler runs, which may end them, and some
+// are cancellation points. Whether the time of one was up is told to the program, so those with a limit are always its own.
+static bool is_for_program(const struct gr_call *call)
+{
+	return gr_lock_sum() ? !gr_lock_is_wait(call->frame->rip) : gr_cancel_in_point(call->self);
+}
+
 void gr_futex(struct gr_call *call)
 {
 	bool waits = false, own_lock = is_own(call->frame->rip);
@@ -121,7 +129,7 @@ void gr_futex(struct gr_call *call)
 	case FUTEX_WAIT:
 	case FUTEX_WAIT_BITSET:
 		waits = true;
-		own_lock = own_lock && !call->arg[3]; // whether the time was up is told to the program
+		own_lock = own_lock && !call->arg[3] && !is_for_program(call);
 		break;
 	case FUTEX_WAKE:
 	case FUTEX_WAKE_BITSET:

@@ -71,7 +71,7 @@ static inline long make(const struct gr_call *call)
 	bool waits = call->sys->flags & GR_SF_BLOCKS && !gr_signal_held(call->self);
 	if (call->self->begun)
 		return begun(call);
-	if (!waits || gr_cancel_open(call->self) || gr_signal_temporary(call->nr, a, &mask))
+	if (!waits || call->self->ticking || gr_cancel_open(call->self) || gr_signal_temporary(call->nr, a, &mask))
 		return gr_call_waiting(call);
 	long ret = gr_wait6(call->nr, a[0], a[1], a[2], a[3], a[4], a[5], &call->self->held, &none);
 	return ret == GR_RESTART || ret == -EINTR ? gr_signal_waited(call->self, call->nr, a, ret) : ret;

@@ -178,22 +178,22 @@ static long wait_in_turn(struct gr_thread *self, const uint64_t a[6], unsigned k
 	}
 }
 
-// Wakes those who wait here, and then those whom only the kernel knows.
+// Wakes those who wait here, or has them wait for another word, and then those whom only the kernel knows.
 static long wake_in_turn(struct gr_thread *self, const uint64_t a[6])
 {
 	unsigned op = a[1] & FUTEX_CMD_MASK;
 	bool moves = op == FUTEX_REQUEUE || op == FUTEX_CMP_REQUEUE;
-	uint32_t now, count = (uint32_t)a[2] + (moves ? (uint32_t)a[3] : 0);
-	if (moves && count < (uint32_t)a[2])
-		count = ~0u;
-	if (op == FUTEX_CMP_REQUEUE && (gr_peek(&now, a[0], sizeof now) != sizeof now || now != (uint32_t)a[5]))
+	uint32_t now, count = (uint32_t)a[2], most = moves ? (uint32_t)a[3] : 0;
+	bool unlike = op == FUTEX_CMP_REQUEUE && (gr_peek(&now, a[0], sizeof now) != sizeof now || now != (uint32_t)a[5]);
+	// What is wrong with the arguments the kernel says by itself.
+	if (unlike || a[0] & 3 || (moves && (a[4] & 3 || (int)count < 0 || (int)most < 0)) || (op == FUTEX_WAKE_BITSET && !(uint32_t)a[5]))
 		return gr_raw6(SYS_futex, a[0], a[1], a[2], a[3], a[4], a[5]);
-	// Who would be moved to another word is woken in place of that, which a futex may always do.
 	uint32_t woken = gr_turn_wake(self, a[0], count, op == FUTEX_WAKE_BITSET ? (uint32_t)a[5] : ~0u);
-	if (woken == count)
-		return woken;
-	long ret = gr_raw6(SYS_futex, a[0], a[1], moves ? a[2] : count - woken, a[3], a[4], a[5]);
-	return GR_IS_ERR(ret) ? ret : woken + ret;
+	uint32_t moved = moves ? gr_turn_move(self, a[0], most, a[4]) : 0;
+	if (woken == count && moved == most)
+		return woken + moved;
+	long ret = gr_raw6(SYS_futex, a[0], a[1], count - woken, moves ? most - moved : a[3], a[4], a[5]);
+	return GR_IS_ERR(ret) ? ret : woken + moved + ret;
 }
 
 // What the kernel has to do: a wait, mostly.
@@ -234,14 +234,14 @@ static bool is_life(uint64_t word)
 		const struct gr_thread *t = gr_thread_block(i);
 		if (gr_thread_untouched(t))
 			return false;
-		if (t->pub.state != GR_T_FREE && (uint64_t)t->ctid == word)
+		if (t->pub.state != GR_T_FREE && (uint64_t)t->clears == word)
 			return true;
 	}
 	return false;
 }
 
 // In order `parallel`: a place to stand at for a digest.
-long gr_nested_standing(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
+static long standing(struct gr_thread *self, long nr, const uint64_t a[6], const uint32_t *held, const uint32_t *cancel)
 {
 	if (!waits(a) || !gr_digest_beside())
 		return gr_wait_once(self, nr, a, held, cancel);
@@ -261,4 +261,18 @@ long gr_nested_in_turn(struct gr_thread *self, long nr, const uint64_t a[6], con
 	if (!waits(a) || a[1] & FUTEX_PRIVATE_FLAG || is_life(a[0]))
 		return in_turn(self, a, GR_WAIT_RETRY, ends);
 	return away(self, a, ends);
+}
+
+long gr_call_nested(const struct gr_call *call)
+{
+	struct gr_thread *self = call->self;
+	if (call->nr != SYS_futex || gr_mode != GR_MODE_RECORD)
+		return gr_call_kernel(call);
+	if (gr_signal_may_wait(call->arg))
+		gr_signal_block(self);
+	gr_wait *once = gr_turn_on ? gr_nested_in_turn : gr_halt_is_place(self) ? standing : gr_wait_once;
+	self->called = call->frame->rip;
+	long ret = gr_signal_wait_within(self, call->nr, call->arg, once);
+	self->called = 0;
+	return ret;
 }

@@ -109,6 +109,13 @@ void gr_origin_drop(void);
 
 // In `first` ns and then every `again`; 0 stops it. False if there is no timer to be had.
 bool gr_tick_arm(struct gr_thread *self, uint64_t first, uint64_t again);
+
+// In front of a call that waits, with no signal held: the timer would end it, and the program would see an error that has no reason.
+static inline void gr_tick_rest(struct gr_thread *self)
+{
+	if (self->ticking && !gr_signal_held(self))
+		gr_tick_arm(self, 0, 0);
+}
 // In GR_TICK_LOOK, more or less. INVARIANT(uneven-looks): in even ones an inner loop that begins again and again would seem to rise
 // or to fall, as a wheel does in a film.
 void gr_tick_look(struct gr_thread *self);

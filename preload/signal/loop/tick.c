@@ -31,6 +31,7 @@ bool gr_tick_arm(struct gr_thread *self, uint64_t first, uint64_t again)
 	};
 	if (!self->timer && !create(self))
 		return false;
+	self->ticking = first != 0;
 	return GR_RAW(SYS_timer_settime, self->timer - 1, 0, &when, 0) == 0;
 }
 

@@ -15,6 +15,7 @@ void gr_exit(struct gr_call *call);
 // of robust mutexes is here from now on.
 void gr_robust_begin(const struct gr_call *call);
 long gr_robust_list(struct gr_call *call);
+long gr_tid_address(struct gr_call *call);
 
 // child.c: a child that the program believes to share its memory.
 // In front of the clone: the area for its report; 0 when there is no room.

@@ -43,7 +43,7 @@ struct gr_quick_end gr_transfer_quick(uint64_t fd, uint64_t buffer, uint64_t len
 	static const uint32_t none;
 	const struct gr_quick_end declined = {nr, 0};
 	bool alone = __atomic_load_n(&gr_ctl->threads, __ATOMIC_RELAXED) == 1;
-	if (!alone || !buffer || length - 1 >= MOST || !is_plain(fd, nr) || !gr_log_ready(self, MOST))
+	if (!alone || self->ticking || !buffer || length - 1 >= MOST || !is_plain(fd, nr) || !gr_log_ready(self, MOST))
 		return declined;
 	if (!gr_log_begun(self, nr, check_of(fd, buffer, length, nr)))
 		return declined;
