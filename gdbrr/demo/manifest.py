@@ -17,6 +17,8 @@ from gdbrr.demo.format import MANIFEST_RAW, MAX_CARRIED, MAX_CARRIED_BYTES, MAX_
 from gdbrr.errors import GdbrrError
 
 Manifest = dict[str, Any]
+MAX_VALUES = 4096
+"""Of a profile."""
 SavedAt = Mapping[str, Any]
 """The manifest's `stop`: where a recording stood that was saved in the middle of a segment."""
 
@@ -77,9 +79,10 @@ def _loader_row(v: Any) -> bool:
     """What the loader asked, and what it was told (preload/carried.c)."""
     if not (_list(_text, 4)(v) and len(v) == 4 and all(len(part) <= 4096 for part in v)):
         return False
-    numbers = re.fullmatch(r"\d{1,20} \d{1,20}", f"{v[1]} {v[2]}") is not None
-    answer = re.fullmatch(r"=(/|\d{1,4})|-\d{1,4}|>.*", v[3], re.DOTALL) is not None
-    return numbers if v[0] in ("map", "stat", "auxv") else v[0] == "path" and v[1].isdecimal() and answer
+    numbers = re.fullmatch(r"[0-9]{1,20} [0-9]{1,20}", f"{v[1]} {v[2]}") is not None
+    answer = re.fullmatch(r"=(/|[0-9]{1,4})|-[0-9]{1,4}|>.*", v[3], re.DOTALL) is not None
+    number = re.fullmatch(r"[0-9]{1,20}", v[1]) is not None
+    return numbers if v[0] in ("map", "stat", "auxv") else v[0] == "path" and number and answer
 
 
 REQUIRED: dict[str, Callable[[Any], bool]] = {
@@ -95,7 +98,10 @@ REQUIRED: dict[str, Callable[[Any], bool]] = {
 }
 OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "limits": _dict(lambda v: _list(_limit, 2)(v) and len(v) == 2),
-    "profile": lambda v: isinstance(v, dict),
+    "profile": _row(
+        {}, name=_text, source=_text, values=_dict(_row({}, value=_scalar, origin=_text), MAX_VALUES)
+    ),  # what each value may be is gdbrr.config's
+    "signals": _row({}, ignored=_u64, blocked=_u64),
     "started": lambda v: isinstance(v, (int, float)) and not isinstance(v, bool) and 0 <= v < 1 << 37,
     "engine": _row({}, path=_text, build_id=_build_id),
     "objects": _list(_row({"path": _text}, build_id=_build_id, base=_u64, size=_u64, mtime=_u64), 1 << 16),
@@ -167,9 +173,22 @@ def parse(raw: bytes) -> Manifest:
         raise GdbrrError(f"the manifest has {len(raw)} bytes; the limit is {MANIFEST_RAW}", hint=_HINT)
     try:
         text = raw.decode("utf-8")
-        return check(json.loads(text, parse_int=_bounded_int, parse_float=_finite, parse_constant=_finite))
+        found = json.loads(text, parse_int=_bounded_int, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         raise GdbrrError("the manifest is not valid JSON", hint=_HINT) from None
+    if "\\ud" in text.lower():
+        _check_texts(found)
+    return check(found)
+
+
+def _check_texts(found: object) -> None:
+    """INVARIANT(texts-are-bytes): every text can be written and be the name of a file.
+
+    A lone surrogate stands for a byte that is no text, as os.fsdecode makes it, or for nothing; that is refused."""
+    try:
+        json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        raise GdbrrError("the manifest holds half a character", hint=_HINT) from None
 
 
 def serialise(manifest: Manifest) -> bytes:

@@ -17,6 +17,14 @@ _MADE_UP = ("/proc/", "/sys/", "/dev/")
 """What the kernel makes up at each reading has no size or time of its own."""
 
 
+_DIGITS = 20
+"""What 63 bits need, and one."""
+
+
+_MANY = 1 << 34
+"""Children that no recording has."""
+
+
 def noted(page: abi.Ctl) -> dict[str, Any]:
     """What the engine noted, for the manifest: the newest note of each file, sentences for the user, children."""
     used = min(int(page.c.inputs_used), lib.GR_INPUTS)
@@ -30,14 +38,15 @@ def noted(page: abi.Ctl) -> dict[str, Any]:
         path = name.decode("utf-8", "surrogateescape")
         if first == b"!":
             notices.append(rest.decode("utf-8", "surrogateescape"))
-        elif first == b"&":
+        elif first == b"&" and _is_number(rest) and int(rest) < _MANY:
             children = int(rest)
         elif first == b"~":
             number, _, name = name.partition(b" ")
             path = name.decode("utf-8", "surrogateescape")
-            if path not in written and not path.startswith(_MADE_UP):
+            known = _is_number(mtime) and int(mtime) < lib.GR_MOST_THREADS and _is_number(number)
+            if known and path not in written and not path.startswith(_MADE_UP):
                 written[path] = {"path": path, "thread": int(mtime), "operation": int(number)}
-        elif first.isdigit() and mtime.isdigit() and path and not path.startswith(_MADE_UP):
+        elif _is_number(first) and _is_number(mtime) and path and not path.startswith(_MADE_UP):
             found[path] = {"path": path, "size": int(first), "mtime": int(mtime)}
     return {
         "inputs": list(found.values()),
@@ -45,6 +54,11 @@ def noted(page: abi.Ctl) -> dict[str, Any]:
         "notices": list(dict.fromkeys(notices)),
         "children": children,
     }
+
+
+def _is_number(raw: bytes) -> bool:
+    """Of a note that the engine wrote whole. A page that was left behind by a killed recorder may hold anything."""
+    return raw.isdigit() and len(raw) < _DIGITS
 
 
 def changed(manifest: Mapping[str, Any]) -> list[tuple[str, str]]:

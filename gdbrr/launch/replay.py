@@ -165,7 +165,7 @@ def start(
         raise GdbrrError(
             f"the demo needs engine version {manifest['abi']}, this is {abi.ABI_VERSION}", "record it again"
         )
-    profile = Profile.from_json(manifest["profile"])
+    profile = Profile.from_json(manifest.get("profile"))
     if not trust:
         check_trust(demo, profile)
     check_program(manifest)

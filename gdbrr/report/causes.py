@@ -74,7 +74,7 @@ def opened_files(pid: int) -> list[str]:
 
 def chosen_classes(demo: Demo) -> list[tuple[str, str]]:
     """(class, mode) of the classes that the profile does not record although it could."""
-    profile = Profile.from_json(demo.manifest["profile"])
+    profile = Profile.from_json(demo.manifest.get("profile"))
     _, actions = profile.actions()
     names = {lib.GR_ACT_NATIVE: "native", lib.GR_ACT_IGNORE: "ignore"}
     found = []

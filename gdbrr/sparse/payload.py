@@ -81,9 +81,11 @@ def calls(demo: Demo, arguments: Mapping[int, Arguments], unseen: bool = False) 
         elif event.kind == lib.GR_OP_SYS_END:
             thing = names.end(event)
             tick, before = under_way.pop(event.thread, (event.tick, 0))
-            payload = tuple(
-                Span(block, at + start, end - start) for start, end in contents(event.data, event.object, unseen)
-            )
+            try:
+                found = list(contents(event.data, event.object, unseen))
+            except ValueError as error:
+                raise demo.broken(f"the call that ends at tick {event.tick} {error}") from None
+            payload = tuple(Span(block, at + start, end - start) for start, end in found)
             last[event.thread] = Call(tick, event.thread, thing, event.result, before + size, payload)
     yield from last.values()
 
@@ -139,7 +141,11 @@ def _events(demo: Demo, thread: int) -> Iterator[tuple[int, int, int, int]]:
 
 
 def contents(data: bytes, stores: int, unseen: bool = False) -> Iterator[tuple[int, int]]:
-    """Where in the DATA of a call's end its outputs stand, and the bytes of its STORES (their length together)."""
+    """Where in the DATA of a call's end its outputs stand, and the bytes of its STORES (their length together).
+
+    INVARIANT(stores-in-their-data): raises ValueError where they are longer than what is there."""
+    if stores and stores + 4 > len(data):
+        raise ValueError("has stores longer than its data")
     end = len(data) - (stores + 4 if stores else 0)
     at = 0
     while at + 4 <= end:
@@ -153,7 +159,9 @@ def contents(data: bytes, stores: int, unseen: bool = False) -> Iterator[tuple[i
         _, size, kind, _ = _STORE.unpack_from(data, at)
         at += _STORE.size
         if kind in _WITH_BYTES:
-            if (unseen or kind == _STORE_BYTES) and size and at + size <= len(data):
+            if at + size > len(data):
+                raise ValueError("has a store longer than its data")
+            if (unseen or kind == _STORE_BYTES) and size:
                 yield at, at + size
             at += -(-size // 8) * 8
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import random
 import resource
 import struct
@@ -18,7 +19,7 @@ import tempfile
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +28,12 @@ import zstandard
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
+from fuzz import readers, sealed  # noqa: E402
 from fuzz.demos import HEAD, block, blocks  # noqa: E402
 from fuzz.recordings import Op, make_recording, random_ops  # noqa: E402
 from gdbrr.cli import events as events_verb  # noqa: E402
 from gdbrr.cli import info as info_verb  # noqa: E402
+from gdbrr.config import profiles  # noqa: E402
 from gdbrr.demo import carried  # noqa: E402
 from gdbrr.demo import format as fmt  # noqa: E402
 from gdbrr.demo.format import Block, BlockType  # noqa: E402
@@ -38,6 +41,7 @@ from gdbrr.demo.image import write_image  # noqa: E402
 from gdbrr.demo.pack import pack  # noqa: E402
 from gdbrr.demo.reader import Demo  # noqa: E402
 from gdbrr.errors import GdbrrError  # noqa: E402
+from gdbrr.launch import host  # noqa: E402
 from gdbrr.launch.carried import place  # noqa: E402
 from gdbrr.launch.engine import Engine  # noqa: E402
 from golden.make import bring  # noqa: E402
@@ -47,6 +51,8 @@ SLOW = 5.0
 BIG = 400 << 10
 """KiB by which memory may have grown at the end."""
 EVENTS = 2000
+MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Where mutants are written: a disk would take most of the time."""
 IMAGE = 16 << 20
 
 ENGINE = Engine(Path("/engine/libgdbrr.so"), Path("/engine/launcher"))
@@ -54,7 +60,9 @@ ENGINE = Engine(Path("/engine/libgdbrr.so"), Path("/engine/launcher"))
 NUMBERS = (0, 1, 2, 3, 7, 127, 128, 255, 4095, 65535, 65536, 1 << 20, 1 << 26, (1 << 31) - 1, 1 << 31, (1 << 32) - 1)
 WIDE = (*NUMBERS, 1 << 32, 1 << 47, 1 << 48, 1 << 63, (1 << 64) - 1)
 PATHS = ("", "/", "../" * 50 + "etc/passwd", "/proc/self/mem", "/dev/zero", "a\0b")
-TEXTS = (*PATHS, "\x1b[2J\x1b]0;x\x07", "two\nlines", "%n%s", "\udcff", "x" * 70000)
+SURROGATES = ("\ud800", "a\udfffb", "\udc80", "\udcff\udc41")
+"""Halves of characters: some stand for bytes that are no text, others for nothing."""
+TEXTS = (*PATHS, *SURROGATES, "\x1b[2J\x1b]0;x\x07", "two\nlines", "%n%s", "\udcff", "x" * 70000)
 VALUES: tuple[Any, ...] = (*TEXTS, None, True, -1, 0.5, 1e308, 1 << 64, [], {}, [[]], {"kind": "exit"}, ["="], [None])
 
 
@@ -68,8 +76,9 @@ def seeds(where: Path) -> list[bytes]:
         [],
     ]
     found = []
+    shapes.append(sealed.rich_ops())
     for i, ops in enumerate(shapes):
-        make_recording(where / f"{i}.recording", ops)
+        make_recording(where / f"{i}.recording", ops, **(_of_this_machine() if i % 2 else {}))
         pack(where / f"{i}.recording", where / f"{i}.demo", epoch_ticks=16)
         found.append((where / f"{i}.demo").read_bytes())
     files = [where / "a", where / "b"]
@@ -78,6 +87,13 @@ def seeds(where: Path) -> list[bytes]:
     with Demo.open(where / "0.demo") as demo:
         carried.write(demo, {**demo.manifest, "carried": bring(files)}, files, where / "packed.demo")
     return [*found, (where / "packed.demo").read_bytes()]
+
+
+def _of_this_machine() -> dict[str, Any]:
+    """What lets a reader come further: a profile that holds, and a program that is here."""
+    profile = profiles.resolve("default", None, ["paths./etc/**=native"]).to_json()
+    text = {"profile": profile, "program": "/bin/true", "argv": ["/bin/true"], "host": host.facts()}
+    return {**text, "objects": [host.identity("/bin/true")], "signals": {"ignored": 0, "blocked": 0}}
 
 
 def program_for(loader: bytes) -> bytes:
@@ -204,6 +220,8 @@ def bend_manifest(rng: random.Random, raw: bytes) -> bytes:
             place = place[key]
             key = rng.choice(list(place)) if isinstance(place, dict) else rng.randrange(len(place))
         place[key] = rng.choice(VALUES)
+        if isinstance(place, dict) and rng.random() < 0.1:
+            place[rng.choice(SURROGATES)] = place.pop(key)
     content = json.dumps(text).encode()
     if rng.random() < 0.1:
         content = rng.choice((b"[" * 50_000, b'{"a":' * 20_000, b"9" * 9999, b"\xff\xfe", b'{"argv": 1e999}'))
@@ -257,19 +275,25 @@ def bend_version(rng: random.Random, raw: bytes) -> bytes:
     return head + struct.pack("<I", zlib.crc32(head)) + raw[fmt.FILE_HEADER.size :]
 
 
+def bend_events(rng: random.Random, raw: bytes) -> bytes:
+    return join(raw, sealed.mutate(rng, split(raw), content_of))
+
+
 Mutation = Callable[[random.Random, bytes], bytes]
 MUTATIONS: tuple[Mutation, ...] = (
     truncate, flip_bits, overwrite, shift, reorder_blocks, lie_in_header, bend_content, bend_order, bend_manifest,
-    zip_bomb, strange_blocks, bend_index, bend_version,
+    zip_bomb, strange_blocks, bend_index, bend_version, bend_events,
 )  # fmt: skip
+SEALED: tuple[Mutation, ...] = (bend_events, bend_events, bend_manifest, bend_order, bend_content)
+"""Those whose mutants have the right checksums, and get as far as what a demo means."""
 
 
-def mutant(number: int, seed: int, good: list[bytes]) -> tuple[str, bytes]:
+def mutant(number: int, seed: int, good: list[bytes], ways: Sequence[Mutation] = MUTATIONS) -> tuple[str, bytes]:
     """Mutant `number` of a run: the same bytes every time."""
     rng = random.Random(f"{seed} {number}")
-    how = rng.choice(MUTATIONS)
+    how = rng.choice(ways)
     raw = how(rng, rng.choice(good))
-    if rng.random() < 0.1 and raw:
+    if rng.random() < 0.1 and raw and ways is MUTATIONS:
         raw = flip_bits(rng, raw)
     return how.__name__, raw
 
@@ -302,10 +326,41 @@ def read_everything(path: Path, image: Path, placed: bool = True) -> str:
     return verdict
 
 
+def read_deeply(path: Path, rng: random.Random, scratch: Path) -> list[str]:
+    """Everything that commands and sessions do with a demo but running it: who read it, and who refused it."""
+    try:
+        with Demo.open(path) as demo:
+            return list(readers.read(demo, rng, scratch))
+    except GdbrrError as error:
+        assert "\n" not in str(error) and str(error).isprintable(), f"not one line: {error!r}"
+        return ["at once"]
+
+
+def run_deeply(budget: int, seed: int = 1, first: int = 0) -> dict[str, Counter[str]]:
+    """The same as `run` for mutants that are sealed again, by readers of what a demo means."""
+    counts: dict[str, Counter[str]] = {}
+    with tempfile.TemporaryDirectory(prefix="gdbrr-fuzz-", dir=MEMORY) as scratch:
+        where = Path(scratch)
+        good = seeds(where)
+        path = where / "mutant.demo"
+        for number in range(first, first + budget):
+            how, raw = mutant(number, seed, good, SEALED)
+            path.write_bytes(raw)
+            started = time.process_time()
+            try:
+                verdicts = read_deeply(path, random.Random(number), where)
+            except Exception as error:
+                raise AssertionError(f"mutant {number} of seed {seed} ({how}): {error!r}") from error
+            taken = time.process_time() - started
+            assert taken < SLOW, f"mutant {number} of seed {seed} ({how}) took {taken:.1f} s"
+            counts.setdefault(how, Counter()).update(verdicts)
+    return counts
+
+
 def run(budget: int, seed: int = 1, first: int = 0) -> dict[str, Counter[str]]:
     """Reads `budget` mutants; raises AssertionError with the number of the first bad one. Counts verdicts."""
     counts: dict[str, Counter[str]] = {}
-    with tempfile.TemporaryDirectory(prefix="gdbrr-fuzz-") as scratch:
+    with tempfile.TemporaryDirectory(prefix="gdbrr-fuzz-", dir=MEMORY) as scratch:
         where = Path(scratch)
         good = seeds(where)
         path, image = where / "mutant.demo", where / "image"
@@ -334,9 +389,10 @@ def main() -> int:
     parser.add_argument("--budget", type=int, default=10_000, help="how many mutants (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="another seed, other mutants")
     parser.add_argument("--first", type=int, default=0, metavar="N", help="start at mutant N, to repeat a failure")
+    parser.add_argument("--deep", action="store_true", help="mutants with the right checksums, and all readers")
     args = parser.parse_args()
     started = time.monotonic()
-    for how, row in sorted(run(args.budget, args.seed, args.first).items()):
+    for how, row in sorted((run_deeply if args.deep else run)(args.budget, args.seed, args.first).items()):
         print(f"{how:<16} " + "  ".join(f"{verdict} {n:>5}" for verdict, n in sorted(row.items())))
     print(f"{args.budget} mutants in {time.monotonic() - started:.1f} s, none did harm")
     return 0
