@@ -91,6 +91,7 @@ def as_json(demo: Demo) -> dict[str, Any]:
         ],
         "children": demo.manifest.get("children", 0),
         "notices": demo.manifest.get("notices", []),
+        "unknown": demo.manifest.get("unknown", []),
         "digests": _digests(demo),
         "order_guess": guess_of(demo.manifest) or None,
         "verified": is_marked(demo.path),
@@ -145,6 +146,9 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("children", f"{m['children']:,}, not in the demo: a replay does not show what they printed")
     for notice in m.get("notices", ()):
         yield _row("notice", notice)
+    if m.get("unknown"):
+        numbers = ", ".join(str(nr) for nr in m["unknown"])
+        yield _row("unknown", f"{numbers}: system calls that were answered as by a kernel without them (ENOSYS)")
     if "minimised" in m:
         yield _row("minimised", f"to {m['minimised']['keep']}; {size(m['minimised']['zero'])} of payload are zero")
     if "redacted" in m:

@@ -28,12 +28,15 @@ FILE_TYPES = ("REG", "DIR", "LNK", "FIFO", "SOCK", "CHR", "BLK", "ANON")
 _WITH_LENGTH = {"IN": 1, "OUT": 1, "OUT_ANY": 1, "INOUT": 1}
 _PLAIN = {
     "FD": 1, "STR": 1, "STRV": 1, "IOV_IN": 2, "IOV_OUT": 2, "MSG_IN": 1, "MSG_OUT": 1, "MMSG_IN": 2, "MMSG_OUT": 2,
-    "MAKES": 0, "MAKES_IF": 1, "MAKES_AT": 2, "CLOSES": 1, "DUPS": 1, "DUPS_TO": 2, "MAPS": 0,
+    "BEHIND": 4, "MAKES": 0, "MAKES_IF": 1, "MAKES_AT": 2, "CLOSES": 1, "DUPS": 1, "DUPS_TO": 2, "MAPS": 0,
 }  # fmt: skip
 _LENGTHS = {
     "BYTES": 1, "ARG": 1, "ARGX": 2, "ARG_PLUS": 2, "RET": 0, "RETX": 1, "RET_TO": 1, "RETX_TO": 2, "RET_PLUS": 1,
-    "RET_PLUS_TO": 2, "AT": 1, "FDSET": 1, "SELF": 1, "PAGES": 1, "NODES": 1,
+    "RET_PLUS_TO": 2, "AT": 1, "FDSET": 1, "SELF": 1, "PAGES": 1, "NODES": 1, "FLEX": 3, "WHEN": 1, "OWN": 0,
 }  # fmt: skip
+
+# Of ioctls only: the argument is always the third, and these take numbers of their own.
+_IOCTL_WORDS = {"MAKES": 0, "REFUSED": 0, "BEHIND": 3, "DEEP": 1}
 
 _TERM = re.compile(r"(?P<word>[A-Z_]+)(?:\((?P<fields>.*)\))?\Z")
 _ENUM = re.compile(r"enum\((?P<names>\w+(?:\|\w+)*)\)\Z")
@@ -196,8 +199,14 @@ def _flags(line: Line, text: str) -> frozenset[str]:
 
 def _read_ioctl(line: Line) -> Ioctl:
     name, _, text = line.fields
-    effect = None if text == "VALUE" else _effect(line, text, first=() if text == "MAKES" else (3,))
-    return Ioctl(name, line.number(1), effect)
+    if text == "VALUE":
+        return Ioctl(name, line.number(1), None)
+    word, fields = _term(line, text)
+    if word in _IOCTL_WORDS:
+        if len(fields) != _IOCTL_WORDS[word]:
+            raise line.fail(f"{text} is not an effect")
+        return Ioctl(name, line.number(1), Effect(word, _numbers(line, fields)))
+    return Ioctl(name, line.number(1), _effect(line, text, first=(3,)))
 
 
 def _read_class(line: Line) -> Class:

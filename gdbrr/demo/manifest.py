@@ -108,6 +108,7 @@ OPTIONAL: dict[str, Callable[[Any], bool]] = {
     "inputs": _list(_row({"path": _text, "size": _u64, "mtime": _u64}), 1 << 16),
     "written": _list(_row({"path": _text, "thread": _int(0, MAX_THREADS - 1), "operation": _u64}), 1 << 16),
     "notices": _list(_text, 1 << 16),
+    "unknown": _list(_int(-(1 << 31), (1 << 31) - 1), 64),
     "stop": _row({"thread": _int(0, MAX_THREADS - 1), "moment": _moment}),
     "children": _int(0, 1 << 34),
     "redacted": _row({"bytes": _u64, "environment": lambda v: isinstance(v, bool)}, hashes=_u64),

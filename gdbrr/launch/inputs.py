@@ -1,7 +1,7 @@
 """What of a run is not in its demo: files that were read, and which of them are others now; children; what nobody saw.
 
 Runs in: commands outside GDB and the server. May call: errors, abi; the file system, never opening what a demo names.
-Owns: the manifest's `inputs`, `notices` and `children`.
+Owns: the manifest's `inputs`, `notices`, `unknown` and `children`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,15 @@ _MANY = 1 << 34
 """Children that no recording has."""
 
 
+_INT = 1 << 31
+
+
 def noted(page: abi.Ctl) -> dict[str, Any]:
     """What the engine noted, for the manifest: the newest note of each file, sentences for the user, children."""
     used = min(int(page.c.inputs_used), lib.GR_INPUTS)
     found: dict[str, dict[str, Any]] = {}
     notices: list[str] = []
+    unknown: list[int] = []
     written: dict[str, dict[str, Any]] = {}
     children = 0
     for text in bytes(abi.ffi.buffer(page.c.inputs, used)).split(b"\0"):
@@ -38,6 +42,8 @@ def noted(page: abi.Ctl) -> dict[str, Any]:
         path = name.decode("utf-8", "surrogateescape")
         if first == b"!":
             notices.append(rest.decode("utf-8", "surrogateescape"))
+        elif first == b"?" and _is_number(rest.removeprefix(b"-")) and -_INT <= int(rest) < _INT:
+            unknown.append(int(rest))
         elif first == b"&" and _is_number(rest) and int(rest) < _MANY:
             children = int(rest)
         elif first == b"~":
@@ -52,6 +58,7 @@ def noted(page: abi.Ctl) -> dict[str, Any]:
         "inputs": list(found.values()),
         "written": list(written.values()),
         "notices": list(dict.fromkeys(notices)),
+        "unknown": unknown[:64],
         "children": children,
     }
 

@@ -132,7 +132,7 @@ def ran(pid: int, tid: int = 0) -> float:
 
 def _fields(stat: Path) -> list[str]:
     """What stands behind the name, which may hold anything: the state first."""
-    return stat.read_text().rpartition(")")[2].split()
+    return stat.read_text(errors="surrogateescape").rpartition(")")[2].split()
 
 
 def _is_stopped(pid: int) -> bool:

@@ -69,6 +69,9 @@ def length_text(length: tables.Length) -> str:
         "SELF": f"its own size + {first}" if first else "its own size",
         "PAGES": f"pages in arg {first}",
         "NODES": f"mask of arg {first} bits",
+        "FLEX": f"{first} and what follows",
+        "WHEN": f"{first} if the result is not 0",
+        "OWN": "by version or flag",
     }
     return words[length.word]
 
@@ -90,6 +93,7 @@ def memory_text(effect: tables.Effect) -> tuple[str, str]:
         "MSG_OUT": ("", f"msghdr {arg}"),
         "MMSG_IN": (f"mmsghdr {arg} [arg {other}]", ""),
         "MMSG_OUT": ("", f"mmsghdr {arg} [arg {other}]"),
+        "BEHIND": (f"{arg} [{other}]", f"{arg} [{other}] and what it leads to"),
     }
     return words.get(effect.word, ("", ""))
 
@@ -138,8 +142,8 @@ makes or closes, and to which *class* it belongs; a [profile](profiles.md) gives
 - `native`: on replay the call is made again, and its result is compared with the recorded one.
 - `ignore`: on replay the call is made again, and nobody looks at the result.
 
-A call that is in no table, because it is newer than this version of gdbrr, ends a recording with a sentence that names
-it.
+A call that is in no table, because no kernel has it or because it is newer than this version of gdbrr, is answered with
+`ENOSYS`, as by a kernel without it. `gdbrr info` names it.
 
 ## How to read the tables
 
@@ -178,8 +182,10 @@ def syscalls_page() -> str:
             ("call", "why", "way out"), [(f"`{row.name}`", row.reason, f"{row.way_out}.") for row in tables.refusals()]
         ),
         "## ioctl",
-        "What `ioctl` reads and writes depends on its request. Those listed here are known by name; of others, the\n"
-        "direction and size in the request's number are believed. The buffer is argument 3.",
+        "What `ioctl` reads and writes depends on its request. Those listed here are known by name. Of others, what\n"
+        "they wrote is seen by comparing memory: 16 KiB behind argument 3, or more where the number says so;\n"
+        "in a program with one thread also 64 KiB behind each pointer in the structure that the number tells of.\n"
+        "The buffer is argument 3.",
         table(("request", "number", "reads", "writes"), [ioctl_row(row) for row in tables.ioctls()]),
     ]
     return page(*blocks)
@@ -190,6 +196,10 @@ def ioctl_row(row: tables.Ioctl) -> tuple[str, ...]:
         return f"`{row.name}`", f"{row.request:#x}", "", ""
     if row.effect.word == "MAKES":
         return f"`{row.name}`", f"{row.request:#x}", "", "makes a descriptor"
+    if row.effect.word == "REFUSED":
+        return f"`{row.name}`", f"{row.request:#x}", "", "refused"
+    if row.effect.word in ("BEHIND", "DEEP"):
+        return f"`{row.name}`", f"{row.request:#x}", f"{row.effect.numbers[0]}", "the same, and what it leads to"
     reads, writes = (text.partition(" ")[2].strip("[]") for text in memory_text(row.effect))
     return f"`{row.name}`", f"{row.request:#x}", reads, writes
 

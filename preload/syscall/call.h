@@ -21,6 +21,7 @@ struct gr_call {
 	long result;
 	uint64_t object;            // goes with the start: the index of a thread that is being made
 	bool aside;                 // no operation: a futex of the C library's own
+	bool staged;                // recording: on buffers of the engine, which are all there
 	bool soft;                  // replaying: an output whose contents differ, and nothing else
 	int64_t told;               // of an output: bytes that the recorded call was asked to write
 	int echo;                   // recording: a pipe with a copy of what it brings to the program's output; -1: none

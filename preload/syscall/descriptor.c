@@ -39,6 +39,20 @@ static uint32_t key_of(const struct stat *st)
 	return (uint32_t)(hash ^ hash >> 32) | 1;
 }
 
+// Is it /proc/PID/mem, or /proc/PID/task/TID/mem, of this process?
+static bool shows_memory(int fd, const struct stat *st)
+{
+	char link[40], path[80], own[32];
+	if (!S_ISREG(st->st_mode) || st->st_size || (st->st_mode & 0777) != 0600 || st->st_dev >> 8)
+		return false;
+	gr_format(link, sizeof link, "/proc/self/fd/%d", (long)fd);
+	long n = GR_RAW(SYS_readlink, link, path, sizeof path - 1);
+	if (n < 4 || n == sizeof path - 1 || memcmp(path + n - 4, "/mem", 4))
+		return false;
+	gr_format(own, sizeof own, "/proc/%d/", gr_pid());
+	return (size_t)n > gr_strlen(own) && !memcmp(path, own, gr_strlen(own));
+}
+
 enum gr_action gr_fd_rule(int fd)
 {
 	return (uint32_t)fd < GR_DESCRIPTORS ? actions[fd] : GR_ACT_RECORD;
@@ -67,7 +81,7 @@ uint8_t gr_fd_probe(int fd)
 		return GR_FD_NONE;
 	enum gr_kind kind = gr_kind_of(&st);
 	if ((uint32_t)fd < GR_DESCRIPTORS) {
-		keys[fd] = key_of(&st);
+		keys[fd] = shows_memory(fd, &st) ? GR_KEY_MEMORY : key_of(&st);
 		kinds[fd] = kind;
 	}
 	return gr_kind_class(kind);
@@ -75,8 +89,10 @@ uint8_t gr_fd_probe(int fd)
 
 bool gr_fd_makes(const struct gr_call *call)
 {
-	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
-		if (call->sys->fx[i].kind == GR_FX_MAKES || call->sys->fx[i].kind == GR_FX_MAKES_AT)
+	int count;
+	const struct gr_fx *fx = gr_call_fx(call, &count);
+	for (int i = 0; i < count && fx[i].kind; i++)
+		if (fx[i].kind == GR_FX_MAKES || fx[i].kind == GR_FX_MAKES_AT)
 			return true;
 	return false;
 }
@@ -221,15 +237,18 @@ void gr_fd_update(const struct gr_call *call, uint8_t cls)
 {
 	if (call->nr == SYS_fcntl && gr_fd_numbers(call) && call->result >= 0)
 		copy(call->arg[0], call->result);
-	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++) {
-		const struct gr_fx *fx = &call->sys->fx[i];
+	int count;
+	const struct gr_fx *effects = gr_call_fx(call, &count);
+	for (int i = 0; i < count && effects[i].kind; i++) {
+		const struct gr_fx *fx = &effects[i];
 		uint64_t first = fx->arg ? call->arg[fx->arg - 1] : 0;
 		switch ((enum gr_fx_kind)fx->kind) {
 		case GR_FX_CLOSES: // also when it fails: Linux releases the number first
 			gr_fd_set(first, GR_FD_NONE);
 			break;
+		case GR_FX_COMPARE: // whether it makes one is seen by what it made
 		case GR_FX_MAKES:
-			if (call->result >= 0)
+			if (call->result >= 0 && (fx->kind == GR_FX_MAKES || cls))
 				make(call->result, cls, call->action);
 			break;
 		case GR_FX_MAKES_AT:

@@ -40,6 +40,7 @@ uint32_t gr_fd_opening(uint32_t fd);
 
 // A number for the file behind a descriptor or path, 0 for what is no regular file or directory. Two files may have
 // the same one: whoever asks must do no harm then. Recording only.
+#define GR_KEY_MEMORY 2 // of no file, whose keys are odd: the memory of this process, as /proc shows it
 uint32_t gr_fd_key(int fd);
 uint32_t gr_file_key(int dirfd, uint64_t path, int flags);
 

@@ -25,6 +25,7 @@
 #include "../signal/signal.h"
 #include "../signal/tsc/tsc.h"
 #include "descriptor.h"
+#include "fd/input.h"
 #include "fd/output.h"
 #include "process/names.h"
 #include "process/process.h"
@@ -145,6 +146,7 @@ static void replay_recorded(struct gr_call *call)
 	gr_fd_update(call, ev.flags);
 	gr_fd_received(call);
 	gr_fd_advance(call);
+	gr_call_repeat(call);
 }
 
 // A call that takes something away (unmaps, closes, overwrites) does so at its start, one that makes something at its
@@ -443,7 +445,7 @@ void gr_trapped_c(struct gr_regs *frame, struct gr_thread *self)
 void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 {
 	struct gr_call call = {
-		.self = self, .frame = frame, .nr = (long)frame->rax,
+		.self = self, .frame = frame, .nr = (int)frame->rax, // of which the kernel looks at no more
 		.arg = {frame->rdi, frame->rsi, frame->rdx, frame->r10, frame->r8, frame->r9},
 	};
 	if (self->nest) {
@@ -452,7 +454,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	}
 	gr_signal_check(self, frame);
 	// Of futexes, only the program's own are operations. Behind the step there may be no log any more.
-	if (call.nr != SYS_futex && gr_gate_steps(self)) {
+	bool known = call.nr >= 0 && call.nr < GR_SYS_MAX && gr_sys_table[call.nr].name;
+	if (call.nr != SYS_futex && known && gr_gate_steps(self)) {
 		gr_show_syscall(self, frame);
 		self->pub.state = GR_T_ENGINE;
 		gr_gate_step(self, call.nr == SYS_sched_yield ? GR_STEP_YIELD : GR_STEP_CALL);
@@ -461,20 +464,28 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	caught(&call, GR_DEBUG_CALL);
 	if (call.nr == SYS_rt_sigreturn)
 		gr_signal_return(self, frame);
-	call.sys = call.nr >= 0 && call.nr < GR_SYS_MAX ? &gr_sys_table[call.nr] : NULL;
+	call.sys = known ? &gr_sys_table[call.nr] : NULL;
 	gr_show_syscall(self, frame);
 	if (gr_closed && gr_mode == GR_MODE_RECORD && !self->making) { // a thread on a stack of the engine's is born in the door
 		leave_for_good(&call);
 		return;
 	}
 	self->pub.state = GR_T_ENGINE;
-	signals_before(&call);
+	if (known)
+		signals_before(&call);
 	if (gr_mode == GR_MODE_OFF) {
 		unrecorded(&call);
 		leave(&call, false);
 		return;
 	}
-	if (!call.sys || !call.sys->name || call.sys->flags & GR_SF_REFUSED)
+	if (!known) { // INVARIANT(no-kernel-knows): the answer is the same in each run, so it is no operation
+		gr_input_unknown(call.nr);
+		call.result = -ENOSYS;
+		call.aside = true;
+		leave(&call, false);
+		return;
+	}
+	if (call.sys->flags & GR_SF_REFUSED)
 		gr_refuse(&call);
 	gr_call_refine(&call);
 	text_goes(&call);

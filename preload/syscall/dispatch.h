@@ -15,6 +15,7 @@ long gr_call_waiting(const struct gr_call *call);
 
 // refine.c: the effect of the one of many calls that this is.
 void gr_call_refine(struct gr_call *call);
+_Noreturn void gr_refuse_ioctl(const struct gr_call *call);
 
 // record.c: a call that nothing special is to be done about.
 void gr_call_record(struct gr_call *call);

@@ -2,6 +2,8 @@
 // Runs in: application threads, on the engine's stack.
 // May call: core.
 // Owns: nothing.
+#include <errno.h>
+#include <linux/capability.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -44,6 +46,17 @@ static uint64_t least(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+// What depends on a version or on a flag.
+static uint64_t own_length(const struct gr_call *call)
+{
+	uint32_t version = 0;
+	if (call->nr == SYS_name_to_handle_at)
+		return arg_of(call, 5) & 1 ? 8 : 4; // AT_HANDLE_MNT_ID_UNIQUE
+	gr_peek(&version, arg_of(call, 1), sizeof version); // capget, capset
+	return version == _LINUX_CAPABILITY_VERSION_1 ? sizeof(struct __user_cap_data_struct)
+						      : 2 * sizeof(struct __user_cap_data_struct);
+}
+
 static uint64_t length(const struct gr_call *call, const struct gr_fx *fx, unsigned i)
 {
 	uint64_t result = call->result > 0 ? call->result : 0;
@@ -76,6 +89,15 @@ static uint64_t length(const struct gr_call *call, const struct gr_fx *fx, unsig
 		return (arg_of(call, fx->len_arg) + 4095) / 4096;
 	case GR_LEN_NODES:
 		return arg_of(call, fx->len_arg) ? (arg_of(call, fx->len_arg) + 62) / 64 * 8 : 0;
+	case GR_LEN_FLEX: {
+		uint32_t items = 0;
+		gr_peek(&items, arg_of(call, fx->arg) + fx->len_arg, sizeof items);
+		return (fx->scale & 0xffff) + (uint64_t)(fx->scale >> 16) * items;
+	}
+	case GR_LEN_WHEN:
+		return result ? fx->scale : 0;
+	case GR_LEN_OWN:
+		return own_length(call);
 	}
 	return 0;
 }
@@ -104,6 +126,8 @@ void gr_call_before(struct gr_call *call)
 		if (fx->len_kind == GR_LEN_AT || fx->len_kind == GR_LEN_SELF)
 			gr_peek(&call->before[i], arg_of(call, fx->len_kind == GR_LEN_AT ? fx->len_arg : fx->arg),
 				sizeof call->before[i]);
+		else if (fx->kind == GR_FX_BEHIND)
+			gr_peek(&call->before[i], arg_of(call, fx->arg) + (fx->scale >> 16), sizeof call->before[i]);
 	}
 }
 
@@ -191,6 +215,7 @@ static uint8_t traits_of(const struct gr_call *call)
 		case GR_FX_DUPS:
 		case GR_FX_DUPS_TO:
 		case GR_FX_MAPS:
+		case GR_FX_REFUSED:
 			continue;
 		case GR_FX_OUT:
 		case GR_FX_OUT_ANY:
@@ -260,7 +285,12 @@ bool gr_call_checks(struct gr_call *call, uint32_t check)
 }
 
 // ---------------------------------------------------------------- outputs
-struct walk { struct gr_piece *pieces; int count; };
+struct walk {
+	struct gr_piece *pieces;
+	int count;
+	bool torn;  // the call failed, with something stored perhaps
+	bool empty; // then: in buffers of the engine that had nothing of the program's nobody can tell what
+};
 
 static void add_some(struct walk *walk, uint64_t addr, uint64_t len, bool loose)
 {
@@ -288,31 +318,56 @@ static uint64_t readable(uint64_t addr, uint64_t len)
 	return n;
 }
 
-static void add_vector(struct walk *walk, const struct iovec *iov, uint64_t count, uint64_t filled)
+static void add_filled(struct walk *walk, uint64_t addr, uint64_t len)
 {
-	for (; filled && count; count--, iov++) {
-		uint64_t n = least(filled, iov->iov_len);
-		add(walk, (uint64_t)iov->iov_base, n);
+	add_some(walk, addr, !walk->torn ? len : walk->empty ? 0 : readable(addr, len), walk->torn);
+}
+
+static void add_vector(struct walk *walk, uint64_t vector, uint64_t count, uint64_t filled)
+{
+	struct iovec iov;
+	for (uint64_t i = 0; filled && i < count && gr_peek(&iov, vector + i * sizeof iov, sizeof iov) == sizeof iov; i++) {
+		uint64_t n = least(filled, iov.iov_len);
+		add_filled(walk, (uint64_t)iov.iov_base, n);
 		filled -= n;
 	}
 }
 
 static void add_message(struct walk *walk, uint64_t addr, uint64_t filled)
 {
-	struct msghdr *msg = (struct msghdr *)addr;
-	add(walk, addr, sizeof *msg); // first: it holds the lengths of what follows
-	add(walk, (uint64_t)msg->msg_name, msg->msg_namelen);
-	add(walk, (uint64_t)msg->msg_control, msg->msg_controllen);
-	add_vector(walk, msg->msg_iov, msg->msg_iovlen, filled);
+	struct msghdr msg;
+	if (gr_peek(&msg, addr, sizeof msg) != sizeof msg)
+		return;
+	add_some(walk, addr, sizeof msg, walk->torn); // first: it holds the lengths of what follows
+	add_filled(walk, (uint64_t)msg.msg_name, msg.msg_namelen);
+	add_filled(walk, (uint64_t)msg.msg_control, msg.msg_controllen);
+	add_vector(walk, (uint64_t)msg.msg_iov, msg.msg_iovlen, filled);
 }
+
+// Is that how much the kernel stored, and not only the most that it may have been?
+static bool is_exact(const struct gr_fx *fx)
+{
+	switch ((enum gr_len_kind)fx->len_kind) {
+	case GR_LEN_ARG:
+	case GR_LEN_ARG_PLUS:
+	case GR_LEN_SELF:
+	case GR_LEN_FDSET: // for as many as the process may have at most
+	case GR_LEN_FLEX:
+		return false;
+	default:
+		return true;
+	}
+}
+
+#define TORN 0x20000 // bytes: who fails with EFAULT has stored no more than a datagram
 
 int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_PIECES])
 {
-	struct walk walk = {pieces, 0};
-	bool failed = call->result < 0 && call->result >= -4095;
+	bool failed = call->result < 0 && call->result >= -4095, torn = call->result == -EFAULT;
+	struct walk walk = {pieces, 0, torn, torn && call->staged};
 	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
-		if (!fx->kind || !fx->arg || (failed && fx->kind != GR_FX_OUT_ANY))
+		if (!fx->kind || !fx->arg || (failed && !torn && fx->kind != GR_FX_OUT_ANY))
 			continue;
 		uint64_t addr = arg_of(call, fx->arg);
 		if (!addr)
@@ -321,24 +376,40 @@ int gr_call_outputs(const struct gr_call *call, struct gr_piece pieces[GR_CALL_P
 		case GR_FX_OUT:
 		case GR_FX_OUT_ANY:
 		case GR_FX_INOUT: {
-			uint64_t n = length(call, fx, i);
-			bool by_arg = fx->len_kind == GR_LEN_ARG || fx->len_kind == GR_LEN_ARG_PLUS || fx->len_kind == GR_LEN_SELF;
-			bool unsure = failed || fx->kind == GR_FX_OUT_ANY || (by_arg && fx->kind == GR_FX_OUT);
-			add_some(&walk, addr, unsure ? readable(addr, n) : n, unsure);
+			// A pointer that the kernel has not used may lead anywhere. Of what was surely stored nobody needs to ask.
+			bool unsure = failed || fx->kind != GR_FX_OUT || !is_exact(fx);
+			uint64_t n = torn ? least(gr_call_capacity(call, i), TORN) : length(call, fx, i);
+			bool empty = walk.empty && (fx->len_kind == GR_LEN_RET || fx->len_kind == GR_LEN_RET_PLUS);
+			add_some(&walk, addr, empty ? 0 : unsure ? readable(addr, n) : n, unsure);
 			break;
 		}
 		case GR_FX_IOV_OUT:
-			add_vector(&walk, (struct iovec *)addr, arg_of(call, fx->len_arg), call->result);
+			add_vector(&walk, addr, arg_of(call, fx->len_arg), torn ? TORN : (uint64_t)call->result);
 			break;
 		case GR_FX_MSG_OUT:
-			add_message(&walk, addr, call->result);
+			add_message(&walk, addr, torn ? TORN : (uint64_t)call->result);
 			break;
 		case GR_FX_MMSG_OUT:
-			for (long m = 0; m < call->result; m++) {
+			for (long m = 0; m < (torn ? 1 : call->result); m++) {
 				struct mmsghdr *mmsg = (struct mmsghdr *)addr + m;
-				add(&walk, (uint64_t)&mmsg->msg_len, sizeof mmsg->msg_len);
-				add_message(&walk, (uint64_t)&mmsg->msg_hdr, mmsg->msg_len);
+				if (!torn)
+					add(&walk, (uint64_t)&mmsg->msg_len, sizeof mmsg->msg_len);
+				add_message(&walk, (uint64_t)&mmsg->msg_hdr, torn ? TORN : mmsg->msg_len);
 			}
+			break;
+		case GR_FX_BEHIND: {
+			uint64_t pointer = 0;
+			uint32_t after = 0;
+			add_some(&walk, addr, readable(addr, fx->scale & 0xffff), true);
+			gr_peek(&pointer, addr + fx->len_arg, sizeof pointer);
+			gr_peek(&after, addr + (fx->scale >> 16), sizeof after);
+			after = least(after, call->before[i]);
+			add_some(&walk, pointer, readable(pointer, after), true);
+			break;
+		}
+		case GR_FX_MMSG_IN:
+			for (long m = 0; m < call->result; m++)
+				add(&walk, (uint64_t)&((struct mmsghdr *)addr + m)->msg_len, sizeof(uint32_t));
 			break;
 		default:
 			break;

@@ -3,6 +3,8 @@
 // May call: core, log.
 // Owns: what goes with the end of a call.
 #include <errno.h>
+#include <fcntl.h>
+#include <sys/ioctl.h>
 
 #include "../core/nolibc.h"
 #include "../core/ops.h"
@@ -26,8 +28,8 @@
 // Where the stores of this call are gathered: in the thread's room, behind the buffers of the call.
 static void stores_open(struct gr_call *call, uint64_t used, struct gr_stores *stores)
 {
-	bool writes = call->sys->flags & GR_SF_IRREVOCABLE && call->result > 0;
-	uint64_t size = 0x10000 + (writes ? 4 * (uint64_t)call->result : 0);
+	bool writes = call->sys->flags & GR_SF_IRREVOCABLE && call->result > 0 && call->nr != SYS_ioctl;
+	uint64_t size = 0x10000 + 2 * used + (writes ? 4 * (uint64_t)call->result : 0);
 	used = (used + 15) & ~15ULL;
 	uint64_t base = gr_room(call->self, used + size);
 	uint8_t *first = base ? (uint8_t *)base + used : NULL; // without room, only a store would be too many
@@ -44,13 +46,22 @@ static bool may_store(const struct gr_call *call)
 static uint8_t probe(const struct gr_call *call)
 {
 	int fd = call->result;
-	for (int i = 0; i < GR_FX_MAX && call->sys->fx[i].kind; i++)
-		if (call->sys->fx[i].kind == GR_FX_MAKES_AT)
-			fd = *(int *)call->arg[call->sys->fx[i].arg - 1];
+	int count;
+	const struct gr_fx *fx = gr_call_fx(call, &count);
+	for (int i = 0; i < count && fx[i].kind; i++)
+		if (fx[i].kind == GR_FX_MAKES_AT)
+			fd = *(int *)call->arg[fx[i].arg - 1];
 	uint8_t found = gr_fd_probe(fd);
 	if (call->action == GR_ACT_RECORD && found)
 		found |= GR_FD_RECORDED | gr_echo_reopened(call);
 	return found;
+}
+
+// An ioctl that no table knows may make a descriptor: then its result is a number that was none.
+static bool made_unsaid(const struct gr_call *call)
+{
+	return call->result > 2 && call->result < GR_DESCRIPTORS && gr_fd_get(call->result) == GR_FD_NONE &&
+	       GR_RAW(SYS_fcntl, call->result, F_GETFD) >= 0;
 }
 
 // A call that was made on the short way, where its start was logged.
@@ -80,12 +91,15 @@ static inline long make(const struct gr_call *call)
 void gr_call_record(struct gr_call *call)
 {
 	struct gr_stage stage;
+	struct gr_compare compare;
 	struct gr_stores stores;
 	struct gr_piece *pieces = gr_call_room(call->self);
 	int count = 0;
 	call->action = gr_rule_action(call);
 	if (call->action == GR_ACT_REFUSE)
 		gr_refuse(call);
+	if (call->action == GR_ACT_RECORD && call->ioctl.kind == GR_FX_REFUSED)
+		gr_refuse_ioctl(call);
 	if (gr_is_query(call)) {
 		gr_query_record(call);
 		return;
@@ -94,8 +108,11 @@ void gr_call_record(struct gr_call *call)
 	enum gr_queued queued = gr_queue_enter(call, &queue);
 	if (!call->self->begun)
 		gr_call_start(call);
-	bool staged = call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
-	struct gr_call *real = staged ? &stage.real : call;
+	bool compared = call->action == GR_ACT_RECORD && call->ioctl.kind == GR_FX_COMPARE;
+	if (compared)
+		gr_compare_begin(call, _IOC_SIZE(call->arg[1]), &compare);
+	bool staged = !compared && call->action == GR_ACT_RECORD && gr_stage_begin(call, &stage);
+	struct gr_call *real = compared ? &compare.real : staged ? &stage.real : call;
 	bool beside = gr_digest_beside();
 	bool early = (gr_turn_on || beside) && (call->action != GR_ACT_RECORD || (!staged && gr_call_stores_early(call)));
 	bool stands = beside && !early;
@@ -132,15 +149,17 @@ void gr_call_record(struct gr_call *call)
 	} else if (call->action == GR_ACT_NATIVE) {
 		ev.check = gr_call_contents(call);
 	}
-	if (gr_fd_makes(call) && call->result >= 0)
+	if (compared ? made_unsaid(call) : gr_fd_makes(call) && call->result >= 0)
 		ev.flags = probe(call);
 	else
 		ev.flags = gr_output_placed(call);
 	if (call->action != GR_ACT_RECORD && ev.flags == GR_CLASS_file)
 		gr_input_note(call->result);
 	if (may_store(call)) {
-		stores_open(call, staged ? stage.used : 0, &stores);
+		stores_open(call, compared ? compare.used : staged ? stage.used : 0, &stores);
 		const uint8_t *first = stores.at;
+		if (compared)
+			gr_compare_keep(&compare, &stores);
 		gr_view_written(call, &stores);
 		gr_echo_keep(real, &stores);
 		gr_rule_chdir(call, &stores);
@@ -155,6 +174,8 @@ void gr_call_record(struct gr_call *call)
 	gr_queue_leave(queue);
 	if (staged)
 		gr_stage_out(&stage, pieces, count - !!ev.object);
+	if (compared)
+		gr_compare_out(&compare);
 	gr_fd_update(call, ev.flags);
 	if (call->sys->cls == GR_CLASS_net) {
 		gr_fd_received(call);

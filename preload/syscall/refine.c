@@ -10,52 +10,141 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "dispatch.h"
+#include "memory/memory.h"
+
+static void out(struct gr_fx *fx, uint8_t arg, uint32_t size)
+{
+	*fx = (struct gr_fx){GR_FX_OUT, arg, GR_LEN_BYTES, 0, size};
+}
+
+enum { // of prctl; older headers lack some
+	SET_SYSCALL_USER_DISPATCH = 59,
+	SCHED_CORE = 62,
+	GET_AUXV = 0x41555856,
+};
+
+static _Noreturn void refuse_layout(const struct gr_call *call)
+{
+	gr_panic(call->self, GR_PANIC_REFUSED, "prctl(PR_SET_MM) of the end of the heap, which a replay could not move\n"
+		 "do not record the part of the program that restores a process", 0, 0);
+}
 
 static void refine_prctl(struct gr_call *call, struct gr_fx *fx)
 {
-	switch (call->arg[0]) {
+	const uint64_t *a = call->arg;
+	switch ((int)a[0]) {
 	case PR_GET_NAME:
-		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_BYTES, 0, 16};
+		out(fx, 2, 16);
 		break;
 	case PR_GET_PDEATHSIG:
 	case PR_GET_TSC:
 	case PR_GET_CHILD_SUBREAPER:
-		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_BYTES, 0, 4};
+	case PR_GET_UNALIGN:
+	case PR_GET_FPEMU:
+	case PR_GET_FPEXC:
+	case PR_GET_ENDIAN:
+		out(fx, 2, 4);
 		break;
 	case PR_GET_TID_ADDRESS:
-		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_BYTES, 0, 8};
+		out(fx, 2, 8);
+		break;
+	case PR_SET_MM:
+		if (a[1] == PR_SET_MM_MAP_SIZE)
+			out(fx, 3, 4);
+		else if (a[1] == PR_SET_MM_START_BRK || a[1] == PR_SET_MM_BRK || a[1] == PR_SET_MM_MAP)
+			refuse_layout(call);
+		break;
+	case GET_AUXV:
+		*fx = (struct gr_fx){GR_FX_OUT, 2, GR_LEN_RET, 3, 1};
+		break;
+	case SCHED_CORE:
+		if (a[1] == 0) // PR_SCHED_CORE_GET
+			out(fx, 5, 8);
 		break;
 	case PR_SET_SECCOMP:
 		gr_panic(call->self, GR_PANIC_REFUSED,
 			 "prctl(PR_SET_SECCOMP), a filter that would also judge the engine's system calls"
 			 "\nswitch the program's sandbox off, e.g. --no-sandbox", 0, 0);
-	case 59: // PR_SET_SYSCALL_USER_DISPATCH: the engine's own; as on a kernel that has none
+	case SET_SYSCALL_USER_DISPATCH: // the engine's own; as on a kernel that has none
 		call->arg[0] = ~0ULL;
 	}
 }
 
-// ioctl, fcntl and prctl are many calls under one number.
+static void refine_fcntl(const struct gr_call *call, struct gr_fx *fx)
+{
+	switch ((int)call->arg[1]) {
+	case F_GETLK:
+	case F_OFD_GETLK:
+		*fx = (struct gr_fx){GR_FX_INOUT, 3, GR_LEN_BYTES, 0, sizeof(struct flock)};
+		break;
+	case F_GETOWN_EX:
+	case 17:   // F_GETOWNER_UIDS
+	case 1035: // F_GET_RW_HINT
+	case 1037: // F_GET_FILE_RW_HINT
+		out(fx, 3, 8);
+		break;
+	case 1039: // F_GETDELEG
+		*fx = (struct gr_fx){GR_FX_INOUT, 3, GR_LEN_BYTES, 0, 8};
+	}
+}
+
+// Requests that each driver gives its own meaning, with a structure that leads to more.
+static uint32_t private_size(uint32_t request)
+{
+	if (request >= 0x89f0 && request <= 0x89ff) // SIOCDEVPRIVATE: struct ifreq
+		return 40;
+	return request >= 0x8b00 && request <= 0x8bff ? 32 : 0; // SIOCIWFIRST: struct iwreq
+}
+
+static void refine_ioctl(const struct gr_call *call, struct gr_fx *fx)
+{
+	uint32_t request = (uint32_t)call->arg[1];
+	const struct gr_ioctl *known = gr_ioctl_find(request);
+	if (known)
+		*fx = known->fx;
+	else if (gr_compare_is_pointer(call->arg[2]))
+		*fx = (struct gr_fx){GR_FX_COMPARE, 3, GR_LEN_NONE, 0, private_size(request)};
+}
+
+_Noreturn void gr_refuse_ioctl(const struct gr_call *call)
+{
+	const struct gr_ioctl *row = gr_ioctl_find((uint32_t)call->arg[1]);
+	gr_panic(call->self, GR_PANIC_REFUSED, "ioctl %s, by which the kernel stores in memory that its structure leads to, or does so later\n"
+		 "record the class `device` with the mode `ignore`, or the program without its use of the device",
+		 (uint64_t)(row ? row->name : ""), 0);
+}
+
+// Those that store in the word by themselves.
+static void refine_futex(const struct gr_call *call, struct gr_fx *fx)
+{
+	switch (call->arg[1] & 127) {
+	case FUTEX_LOCK_PI:
+	case FUTEX_UNLOCK_PI:
+	case FUTEX_TRYLOCK_PI:
+	case 13: // FUTEX_LOCK_PI2
+		*fx = (struct gr_fx){GR_FX_OUT_ANY, 1, GR_LEN_BYTES, 0, 4};
+		break;
+	case FUTEX_WAKE_OP:
+	case FUTEX_WAIT_REQUEUE_PI:
+	case FUTEX_CMP_REQUEUE_PI:
+		*fx = (struct gr_fx){GR_FX_OUT_ANY, 5, GR_LEN_BYTES, 0, 4};
+	}
+}
+
 void gr_call_refine(struct gr_call *call)
 {
 	struct gr_fx *fx = &call->ioctl;
-	if (call->nr == SYS_ioctl) {
-		uint32_t request = (uint32_t)call->arg[1];
-		const struct gr_ioctl *known = gr_ioctl_find(request);
-		if (known)
-			*fx = known->fx;
-		else if (_IOC_DIR(request) & _IOC_READ)
-			*fx = (struct gr_fx){GR_FX_INOUT, 3, GR_LEN_BYTES, 0, _IOC_SIZE(request)};
-	} else if (call->nr == SYS_fcntl && (call->arg[1] == F_GETLK || call->arg[1] == F_OFD_GETLK)) {
-		*fx = (struct gr_fx){GR_FX_INOUT, 3, GR_LEN_BYTES, 0, sizeof(struct flock)};
-	} else if (call->nr == SYS_fcntl && (call->arg[1] == 16 || call->arg[1] == 1035 || call->arg[1] == 1037)) {
-		*fx = (struct gr_fx){GR_FX_OUT, 3, GR_LEN_BYTES, 0, 8}; // F_GETOWN_EX, F_GET_RW_HINT, F_GET_FILE_RW_HINT
-	} else if (call->nr == SYS_prctl) {
+	switch (call->nr) {
+	case SYS_ioctl:
+		refine_ioctl(call, fx);
+		break;
+	case SYS_fcntl:
+		refine_fcntl(call, fx);
+		break;
+	case SYS_prctl:
 		refine_prctl(call, fx);
-	} else if (call->nr == SYS_futex) { // those that store in the word by themselves
-		unsigned op = call->arg[1] & 127;
-		if (op == FUTEX_LOCK_PI || op == FUTEX_UNLOCK_PI || op == FUTEX_TRYLOCK_PI || op == 13) // FUTEX_LOCK_PI2
-			*fx = (struct gr_fx){GR_FX_OUT_ANY, 1, GR_LEN_BYTES, 0, 4};
-		else if (op == FUTEX_WAKE_OP || op == FUTEX_WAIT_REQUEUE_PI || op == FUTEX_CMP_REQUEUE_PI)
-			*fx = (struct gr_fx){GR_FX_OUT_ANY, 5, GR_LEN_BYTES, 0, 4};
+		break;
+	case SYS_futex:
+		refine_futex(call, fx);
 	}
 }

@@ -31,6 +31,9 @@
 #define SELF(n) GR_LEN_SELF, 0, n
 #define PAGES(a) GR_LEN_PAGES, a, 1
 #define NODES(a) GR_LEN_NODES, a, 1
+#define FLEX(n, m, k) GR_LEN_FLEX, m, (k) << 16 | (n)
+#define WHEN(n) GR_LEN_WHEN, 0, n
+#define OWN GR_LEN_OWN, 0, 0
 #define NO_LENGTH GR_LEN_NONE, 0, 0
 
 #define FD(a) { GR_FX_FD, a, NO_LENGTH }
@@ -45,6 +48,7 @@
 #define MSG_OUT(a) { GR_FX_MSG_OUT, a, NO_LENGTH }
 #define MMSG_IN(a, b) { GR_FX_MMSG_IN, a, GR_LEN_NONE, b, 0 }
 #define MMSG_OUT(a, b) { GR_FX_MMSG_OUT, a, GR_LEN_NONE, b, 0 }
+#define BEHIND(a, n, pointer, length) { GR_FX_BEHIND, a, GR_LEN_NONE, pointer, (length) << 16 | (n) }
 #define STRV(a) { GR_FX_STRV, a, NO_LENGTH }
 #define MAKES { GR_FX_MAKES, 0, NO_LENGTH }
 #define MAKES_IF(a) { GR_FX_MAKES, a, NO_LENGTH }
@@ -71,7 +75,13 @@ const struct gr_sys gr_sys_table[GR_SYS_MAX] = {
 #define INOUT(...) { GR_FX_INOUT, 3, __VA_ARGS__ }
 #define VALUE { GR_FX_NONE, 0, NO_LENGTH }
 
-#define IOCTL(ioctl_name, number, ...) { number, __VA_ARGS__ },
+#undef BEHIND
+#define BEHIND(n, pointer, length) { GR_FX_BEHIND, 3, GR_LEN_NONE, pointer, (length) << 16 | (n) }
+#define DEEP(n) { GR_FX_COMPARE, 3, GR_LEN_NONE, 0, n }
+#undef REFUSED
+#define REFUSED { GR_FX_REFUSED, 3, NO_LENGTH }
+
+#define IOCTL(ioctl_name, number, ...) { number, __VA_ARGS__, #ioctl_name },
 
 static const struct gr_ioctl gr_ioctls[] = {
 #include "../tables/ioctls.def"

@@ -40,7 +40,8 @@ bool gr_call_stores_early(const struct gr_call *call)
 {
 	int count;
 	const struct gr_fx *fx = gr_call_fx(call, &count);
-	return has_any(fx, count, OUTPUTS | 1U << GR_FX_OUT_ANY | 1U << GR_FX_INOUT | 1U << GR_FX_MAKES_AT);
+	return has_any(fx, count, OUTPUTS | 1U << GR_FX_OUT_ANY | 1U << GR_FX_INOUT | 1U << GR_FX_MAKES_AT |
+				  1U << GR_FX_MMSG_IN | 1U << GR_FX_BEHIND | 1U << GR_FX_COMPARE);
 }
 
 static bool is_ready(const struct gr_call *call, short events)

@@ -6,6 +6,7 @@ Owns: the rows of docs/determinism.md that name it.
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from calls.test_programs import GDBRR, build, check
 from harness.run import run
 
 ORDERS = ("parallel", "serial", "random", "pct")
-PROGRAMS = ("calls_fail_half", "calls_file_ends")
+PROGRAMS = ("calls_fail_half", "calls_file_ends", "calls_own_memory", "calls_unknown")
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -26,3 +27,28 @@ def test_memory_is_as_natively(name: str, order: str, tmp_path: Path) -> None:
     first = run(*GDBRR, "record", "--order", order, "--digest=1", "-o", demo, "--", program).expect(0)
     assert first.out == natively.out
     check(demo, first)
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_the_stack_grows_as_far_as_it_did(order: str, tmp_path: Path) -> None:
+    """How far depends on the environment, so it is another number natively."""
+    program, demo = build("calls_stack_limit"), tmp_path / "x.demo"
+    first = run(*GDBRR, "record", "--order", order, "--digest=1", "-o", demo, "--", program).expect(0)
+    results, depths = zip(*(line.split() for line in first.out.splitlines()), strict=True)
+    assert results == ("0", "0", "0")
+    low, middle, high = map(int, depths)
+    assert 0 < low < middle < high
+    check(demo, first)
+
+
+def test_unknown_calls_are_named(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    run(*GDBRR, "record", "-o", demo, "--", build("calls_unknown")).expect(0)
+    assert "  unknown    -1, 400, 511, 512, " in run(*GDBRR, "info", demo).expect(0).out
+    assert json.loads(run(*GDBRR, "info", "--json", demo).out)["unknown"][:2] == [-1, 400]
+
+
+def test_control_without_them_nothing_is_named(tmp_path: Path) -> None:
+    demo = tmp_path / "x.demo"
+    run(*GDBRR, "record", "-o", demo, "--", "/bin/true").expect(0)
+    assert "  unknown " not in run(*GDBRR, "info", demo).expect(0).out

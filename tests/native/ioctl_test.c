@@ -7,11 +7,28 @@
 #include <asm/ioctls.h>
 #include <asm/termbits.h>
 #include <asm/termios.h>
+#include <linux/btrfs.h>
+#include <linux/cdrom.h>
+#include <linux/fb.h>
+#include <linux/fiemap.h>
 #include <linux/fs.h>
+#include <linux/fsmap.h>
+#include <linux/fsverity.h>
+#include <linux/i2c-dev.h>
+#include <linux/i2c.h>
 #include <linux/if.h>
+#include <linux/if_arp.h>
+#include <linux/kd.h>
+#include <linux/kvm.h>
+#include <linux/nsfs.h>
 #include <linux/random.h>
 #include <linux/rtc.h>
+#include <linux/serial.h>
 #include <linux/sockios.h>
+#include <linux/tty.h>
+#include <linux/usbdevice_fs.h>
+#include <linux/vhost.h>
+#include <scsi/sg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <sys/time.h>
@@ -46,8 +63,58 @@ static void prove(const char *name, unsigned long request, int kind, size_t size
 #define WRITES(request, type) prove(#request, request, GR_FX_OUT, sizeof(type))
 #define BOTH(request, type) prove(#request, request, GR_FX_INOUT, sizeof(type))
 
+// A structure and, behind it, as many items as a number in it says.
+#define FLEX(request, type, count, item) \
+	prove(#request, request, GR_FX_INOUT, sizeof(item) << 16 | sizeof(type)); \
+	prove_place(#request, request, offsetof(type, count))
+// A structure, and a buffer that it leads to; or whatever it leads to.
+#define BEHIND(request, type, pointer, length) \
+	prove(#request, request, GR_FX_BEHIND, offsetof(type, length) << 16 | sizeof(type)); \
+	prove_place(#request, request, offsetof(type, pointer))
+#define DEEP(request, type) prove(#request, request, GR_FX_COMPARE, sizeof(type))
+#define REFUSED(request) prove(#request, request, GR_FX_REFUSED, 0)
+
+static void prove_place(const char *name, unsigned long request, size_t place)
+{
+	const struct gr_ioctl *row = gr_ioctl_find((uint32_t)request);
+
+	if (row && row->fx.len_arg != place)
+		FAIL("%s: byte %d in the table, %zu here\n", name, row->fx.len_arg, place);
+}
+
+// What older headers do not have.
+struct page_map_scan { uint64_t size, flags, start, end, walk_end, vec, vec_len, max_pages, category_masks[4]; };
+struct mapping_query {
+	uint64_t size, query_flags, query_addr, vma_start, vma_end, vma_flags, vma_page_size, vma_offset, inode;
+	uint32_t dev_major, dev_minor, vma_name_size, build_id_size;
+	uint64_t vma_name_addr, build_id_addr;
+};
+#ifndef PAGEMAP_SCAN
+#define PAGEMAP_SCAN _IOWR('f', 16, struct page_map_scan)
+#endif
+#ifndef PROCMAP_QUERY
+#define PROCMAP_QUERY _IOWR('f', 17, struct mapping_query)
+#endif
+#ifndef USERFAULTFD_IOC_NEW
+#define USERFAULTFD_IOC_NEW _IO(0xAA, 0)
+#endif
+#ifndef FS_IOC_READ_VERITY_METADATA
+#define FS_IOC_READ_VERITY_METADATA _IOWR('f', 135, struct fsverity_read_metadata_arg)
+#endif
+
 static void prove_tty(void)
 {
+	BOTH(TIOCLINUX, char);
+	VALUE(TIOCCONS);
+	WRITES(TIOCGSERIAL, struct serial_struct);
+	READS(TIOCSSERIAL, struct serial_struct);
+	WRITES(TIOCGRS485, struct serial_rs485);
+	BOTH(TIOCSRS485, struct serial_rs485);
+	WRITES(TIOCGLCKTRMIOS, struct termios);
+	READS(TIOCSLCKTRMIOS, struct termios);
+	WRITES(TIOCSERGETLSR, int);
+	VALUE(TIOCMIWAIT);
+	WRITES(TIOCGICOUNT, struct serial_icounter_struct);
 	WRITES(TCGETS, struct termios);
 	READS(TCSETS, struct termios);
 	READS(TCSETSW, struct termios);
@@ -113,6 +180,21 @@ static void prove_files(void)
 	READS(FS_IOC_SETFLAGS, int);
 	WRITES(FS_IOC_FSGETXATTR, struct fsxattr);
 	READS(FS_IOC_FSSETXATTR, struct fsxattr);
+	WRITES(FS_IOC_GETVERSION, int); // as with the flags
+	READS(FS_IOC_SETVERSION, int);
+	FLEX(FS_IOC_FIEMAP, struct fiemap, fm_extent_count, struct fiemap_extent);
+	FLEX(FIDEDUPERANGE, struct file_dedupe_range, dest_count, struct file_dedupe_range_info);
+	FLEX(FS_IOC_GETFSMAP, struct fsmap_head, fmh_count, struct fsmap);
+	DEEP(FS_IOC_READ_VERITY_METADATA, struct fsverity_read_metadata_arg);
+	DEEP(BTRFS_IOC_INO_PATHS, struct btrfs_ioctl_ino_path_args);
+	DEEP(BTRFS_IOC_LOGICAL_INO, struct btrfs_ioctl_logical_ino_args);
+	DEEP(BTRFS_IOC_LOGICAL_INO_V2, struct btrfs_ioctl_logical_ino_args);
+	DEEP(PAGEMAP_SCAN, struct page_map_scan);
+	DEEP(PROCMAP_QUERY, struct mapping_query);
+	prove("NS_GET_USERNS", NS_GET_USERNS, GR_FX_MAKES, 0);
+	prove("NS_GET_PARENT", NS_GET_PARENT, GR_FX_MAKES, 0);
+	VALUE(NS_GET_NSTYPE);
+	WRITES(NS_GET_OWNER_UID, unsigned);
 }
 
 static void prove_sockets(void)
@@ -137,6 +219,20 @@ static void prove_sockets(void)
 	BOTH(SIOCGIFINDEX, struct ifreq);
 	BOTH(SIOCGIFTXQLEN, struct ifreq);
 	BOTH(SIOCGIFMAP, struct ifreq);
+	BEHIND(SIOCGIFCONF, struct ifconf, ifc_buf, ifc_len);
+	BOTH(SIOCGIFSLAVE, struct ifreq);
+	BOTH(SIOCGIFPFLAGS, struct ifreq);
+	DEEP(SIOCETHTOOL, struct ifreq);
+	BOTH(SIOCGMIIPHY, struct ifreq);
+	BOTH(SIOCGMIIREG, struct ifreq);
+	DEEP(SIOCWANDEV, struct ifreq);
+	WRITES(SIOCOUTQNSD, int);
+	prove("SIOCGSKNS", SIOCGSKNS, GR_FX_MAKES, 0);
+	BOTH(SIOCGARP, struct arpreq);
+	DEEP(SIOCBONDSLAVEINFOQUERY, struct ifreq);
+	DEEP(SIOCBONDINFOQUERY, struct ifreq);
+	DEEP(SIOCSHWTSTAMP, struct ifreq);
+	DEEP(SIOCGHWTSTAMP, struct ifreq);
 }
 
 static void prove_devices(void)
@@ -163,6 +259,21 @@ static void prove_devices(void)
 	WRITES(RNDGETENTCNT, int);
 	READS(RNDADDTOENTCNT, int);
 	WRITES(RTC_RD_TIME, struct rtc_time);
+	DEEP(SG_IO, struct sg_io_hdr);
+	DEEP(CDROM_SEND_PACKET, struct cdrom_generic_command);
+	DEEP(CDROMREADAUDIO, struct cdrom_read_audio);
+	DEEP(GIO_FONTX, struct consolefontdesc);
+	DEEP(GIO_UNIMAP, struct unimapdesc);
+	DEEP(KDFONTOP, struct console_font_op);
+	DEEP(FBIOGETCMAP, struct fb_cmap);
+	DEEP(I2C_SMBUS, struct i2c_smbus_ioctl_data);
+	REFUSED(I2C_RDWR);
+	REFUSED(USBDEVFS_SUBMITURB);
+	REFUSED(USBDEVFS_REAPURB);
+	REFUSED(USBDEVFS_REAPURBNDELAY);
+	REFUSED(VHOST_SET_OWNER);
+	REFUSED(KVM_CREATE_VCPU);
+	REFUSED(USERFAULTFD_IOC_NEW);
 }
 
 int main(void)

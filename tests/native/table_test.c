@@ -42,7 +42,6 @@ struct cache_counts { uint64_t cache, dirty, writeback, evicted, recently_evicte
 typedef int two_descriptors[2];
 typedef struct timespec two_timespecs[2];
 typedef struct timeval two_timevals[2];
-typedef struct __user_cap_data_struct two_capabilities[2];
 // waitid fills a siginfo_t up to its status and leaves the rest alone.
 typedef char waitid_part[offsetof(siginfo_t, si_status) + sizeof(int)];
 
@@ -54,7 +53,7 @@ static bool proven[GR_SYS_MAX][GR_FX_MAX];
 // Does a fixed number stand in this effect, which a header can confirm?
 static bool fixed(const struct gr_fx *fx)
 {
-	if (fx->len_kind == GR_LEN_BYTES)
+	if (fx->len_kind == GR_LEN_BYTES || fx->len_kind == GR_LEN_WHEN)
 		return true;
 	return (fx->len_kind == GR_LEN_ARG || fx->len_kind == GR_LEN_RET) && fx->scale != 1;
 }
@@ -176,11 +175,10 @@ static void prove_all(void)
 	PROVE(getgroups, 2, gid_t);
 	PROVE(setgroups, 2, gid_t);
 	PROVE(capget, 1, struct __user_cap_header_struct);
-	PROVE(capget, 2, two_capabilities);
 	PROVE(capset, 1, struct __user_cap_header_struct);
-	PROVE(capset, 2, two_capabilities);
 	PROVE(getcpu, 1, unsigned);
 	PROVE(getcpu, 2, unsigned);
+	PROVE(sched_setattr, 2, uint32_t); // the size that the kernel knows
 	PROVE(sched_setparam, 2, struct sched_param);
 	PROVE(sched_getparam, 2, struct sched_param);
 	PROVE(sched_setscheduler, 3, struct sched_param);
@@ -206,7 +204,6 @@ static void prove_all(void)
 	PROVE(process_vm_readv, 4, struct iovec);
 	PROVE(process_vm_writev, 4, struct iovec);
 	PROVE(process_madvise, 2, struct iovec);
-	PROVE(name_to_handle_at, 4, int);
 	PROVE(futex_waitv, 1, struct futex_wait_entry);
 	PROVE(futex_waitv, 4, struct timespec);
 	PROVE(futex_wait, 5, struct timespec);

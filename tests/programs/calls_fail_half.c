@@ -43,7 +43,7 @@ static void show(const char *what, long result, char *at)
 
 static char *fresh(void)
 {
-	char *p = mmap((void *)0x420000000000, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	char *p = mmap((void *)0x100000000000, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
 	for (int i = 0; i < PAGES; i++)
 		p[i * PAGE] = i + 1;
 	return p;
@@ -83,7 +83,7 @@ int main(void)
 
 	p = fresh();
 	show("moved", (long)mremap(p, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, p + 1), p);
-	show("onto", (long)mremap((void *)0x430000000000, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, p + PAGE), p);
+	show("onto", (long)mremap((void *)0x102000000000, PAGE, PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, p + PAGE), p);
 	show("mapped", (long)mmap(p + PAGE, PAGE, PROT_READ, MAP_PRIVATE | MAP_FIXED, 99, 0) == -1 ? -1 : 0, p);
 
 	p = fresh();

@@ -76,8 +76,8 @@ static void use(const char *path, int sharing)
 	MUST(mprotect(view, PAGES * PAGE, PROT_READ) == 0);
 	show("read only", view, PAGES, 1);
 	MUST(mprotect(view, PAGES * PAGE, PROT_READ | PROT_WRITE) == 0);
-	char *moved = mremap(view, PAGES * PAGE, 2 * PAGES * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)0x410000000000);
-	MUST(moved == (void *)0x410000000000);
+	char *moved = mremap(view, PAGES * PAGE, 2 * PAGES * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, (void *)0x100000000000);
+	MUST(moved == (void *)0x100000000000);
 	show("moved", moved, 2 * PAGES, 1);
 	MUST(ftruncate(fd, 8 * PAGE) == 0);
 	show("longer", moved, 2 * PAGES, 1);

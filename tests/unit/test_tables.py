@@ -31,7 +31,7 @@ def test_call_is_consistent(call: tables.Syscall) -> None:
     assert call.nargs <= 6
     assert len(call.effects) <= FX_MAX
     for effect in call.effects:
-        positions = effect.numbers[:1] if effect.word == "MAKES_AT" else effect.numbers
+        positions = effect.numbers[:1] if effect.word in ("MAKES_AT", "BEHIND") else effect.numbers
         assert all(1 <= position <= call.nargs for position in positions)
         if effect.length and effect.length.word in (
             "ARG",

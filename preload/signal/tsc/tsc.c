@@ -63,7 +63,8 @@ long gr_tsc_set(struct gr_thread *self, uint64_t value)
 long gr_tsc_get(const struct gr_thread *self, uint64_t addr)
 {
 	uint32_t value = is_own_wish(self) ? PR_TSC_SIGSEGV : PR_TSC_ENABLE;
-	return gr_poke(addr, &value, sizeof value) == sizeof value ? 0 : -EFAULT;
+	uint32_t there; // the kernel stores all of a word or nothing
+	return gr_peek(&there, addr, sizeof there) == sizeof there && gr_poke(addr, &value, sizeof value) == sizeof value ? 0 : -EFAULT;
 }
 
 // ---------------------------------------------------------------- the instructions

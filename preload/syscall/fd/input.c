@@ -10,6 +10,7 @@
 #include "../../core/nolibc.h"
 #include "../../core/page.h"
 #include "../../core/raw.h"
+#include "../../core/thread.h"
 
 #define KNOWN 4096 // a power of two
 #define NANO 1000000000ULL
@@ -42,6 +43,26 @@ void gr_input_note(int fd)
 	path[n] = 0;
 	gr_format(text, sizeof text, "%u %u %s", (uint64_t)st.st_size, mtime, path);
 	note(text);
+}
+
+// Once for each number, as long as there are not too many.
+void gr_input_unknown(int number)
+{
+	static int told[64];
+	static uint32_t count, held;
+	uint32_t i = 0;
+	char text[32];
+	if (gr_mode != GR_MODE_RECORD)
+		return;
+	gr_latch(&held);
+	while (i < count && told[i] != number)
+		i++;
+	if (i == count && count < sizeof told / sizeof *told) {
+		told[count++] = number;
+		gr_format(text, sizeof text, "? %d", (long)number);
+		note(text);
+	}
+	gr_unlatch(&held);
 }
 
 void gr_notice(const char *text)

@@ -15,5 +15,8 @@ void gr_input_changed(const struct gr_thread *self, const char *path);
 // Notes a sentence that the user is told at the end of the recording and at each replay.
 void gr_notice(const char *text);
 
+// A system call that no kernel known here has.
+void gr_input_unknown(int number);
+
 // One more process was made. Not to be called by two threads at the same time.
 void gr_input_child(void);

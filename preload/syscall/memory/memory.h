@@ -40,6 +40,27 @@ void gr_stage_settle(struct gr_stage *stage, struct gr_piece *pieces, int count)
 // Behind the stamp: copies it to the program's buffers.
 void gr_stage_out(const struct gr_stage *stage, const struct gr_piece *pieces, int count);
 
+struct gr_stores { uint8_t *at, *end; bool full; }; // see store.c, below
+
+// ---------------------------------------------------------------- compare.c: calls whose stores are seen by comparing
+#define GR_COMPARE_REGIONS 8
+struct gr_region { uint64_t at, len; const uint8_t *then; };
+struct gr_compare {
+	struct gr_call real; // the call, perhaps with a copy of what its argument leads to
+	uint64_t program;    // then: where that belongs
+	uint64_t used;
+	uint32_t count;
+	struct gr_region region[GR_COMPARE_REGIONS];
+};
+
+// Recording: whether an argument leads to memory.
+bool gr_compare_is_pointer(uint64_t addr);
+// In front of an ioctl of the kind GR_FX_COMPARE; `declared`: the bytes that its number tells.
+void gr_compare_begin(const struct gr_call *call, uint32_t declared, struct gr_compare *ret);
+// Behind it; and behind its stamp.
+void gr_compare_keep(const struct gr_compare *c, struct gr_stores *stores);
+void gr_compare_out(const struct gr_compare *c);
+
 // ---------------------------------------------------------------- store.c: stores that are no output of the call
 // At the end of a SYS_END event's data, `object` bytes of them: struct gr_store, each followed by its bytes, padded to 8.
 enum gr_store_kind {
@@ -57,8 +78,6 @@ enum gr_store_kind {
 };
 
 struct gr_store { uint64_t addr, len; uint32_t kind, arg; };
-
-struct gr_stores { uint8_t *at, *end; bool full; };
 
 void gr_store_add(struct gr_stores *stores, enum gr_store_kind kind, uint64_t addr, uint64_t len, uint32_t arg, const void *bytes);
 

@@ -60,6 +60,12 @@ static bool writable(uint64_t addr, uint64_t len)
 	       GR_RAW(SYS_madvise, &known, 4096, MADV_POPULATE_WRITE) != 0; // before Linux 5.14 nobody can say
 }
 
+static bool is_there(uint64_t addr, uint64_t len)
+{
+	char byte;
+	return !len || (gr_peek(&byte, addr, 1) == 1 && gr_peek(&byte, addr + len - 1, 1) == 1);
+}
+
 // An engine buffer for `len` bytes of the program; with `fill` it begins with the program's bytes.
 static uint64_t stage(struct gr_stage *st, uint64_t program, uint64_t len, bool fill, bool out)
 {
@@ -118,6 +124,7 @@ bool gr_stage_begin(const struct gr_call *call, struct gr_stage *st)
 	if (!(call->sys->flags & GR_SF_BLOCKS) || call->nr == SYS_futex)
 		return false;
 	st->real = *call;
+	st->real.staged = true;
 	st->used = st->count = 0;
 	st->failed = false;
 	unsigned done = 0;
@@ -130,9 +137,16 @@ bool gr_stage_begin(const struct gr_call *call, struct gr_stage *st)
 		if (alone && !message)
 			continue;
 		switch ((enum gr_fx_kind)fx[i].kind) {
+		case GR_FX_IN: // else the call fails, and what it has stored by then is told best by the program's own memory
+			st->failed |= !is_there(*arg, gr_call_capacity(call, i));
+			break;
 		case GR_FX_OUT:
 		case GR_FX_OUT_ANY:
 		case GR_FX_INOUT: {
+			if (fx[i].len_kind == GR_LEN_AT && !is_there(call->arg[fx[i].len_arg - 1], sizeof(uint32_t))) {
+				st->failed = true;
+				break;
+			}
 			if (gr_call_capacity(call, i) > GR_EVENT_DATA)
 				return false; // more than one event holds: the rest names the program's own addresses
 			bool exact = fx[i].len_kind == GR_LEN_RET || fx[i].len_kind == GR_LEN_RET_PLUS;
@@ -147,6 +161,11 @@ bool gr_stage_begin(const struct gr_call *call, struct gr_stage *st)
 			*arg = stage(st, *arg, sizeof(struct msghdr), true, true);
 			stage_message(st, (struct msghdr *)*arg);
 			break;
+		case GR_FX_MMSG_IN: { // the lengths in it; what it leads to is read where it is
+			uint64_t messages = (uint32_t)call->arg[fx[i].len_arg - 1];
+			*arg = stage(st, *arg, messages < VECTOR_MAX ? messages * sizeof(struct mmsghdr) : 0, true, true);
+			break;
+		}
 		case GR_FX_MMSG_OUT:
 			stage_messages(st, arg, (uint32_t)call->arg[fx[i].len_arg - 1]);
 			break;

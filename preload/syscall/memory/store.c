@@ -40,7 +40,17 @@ void gr_store_add(struct gr_stores *stores, enum gr_store_kind kind, uint64_t ad
 	stores->at += need;
 }
 
-// Memory that the program may only read is written through its own image.
+// What the protection of a page is.
+struct place { uint64_t addr; int prot; };
+
+static void find_place(const struct gr_map *map, void *arg)
+{
+	struct place *place = arg;
+	if (place->addr >= map->start && place->addr < map->end)
+		place->prot = map->prot;
+}
+
+// Memory that the program may only read, or execute.
 static bool put(uint64_t addr, const void *bytes, uint64_t len)
 {
 	uint64_t first = addr & ~4095ULL, end = (addr + len + 4095) & ~4095ULL;
@@ -48,7 +58,10 @@ static bool put(uint64_t addr, const void *bytes, uint64_t len)
 		memcpy((void *)addr, bytes, len);
 		return true;
 	}
-	return gr_text_write(addr, bytes, len, PROT_READ);
+	struct place place = {addr, PROT_READ};
+	gr_maps_each(find_place, &place);
+	gr_patch_forget(addr, len);
+	return gr_text_write(addr, bytes, len, place.prot);
 }
 
 static bool zero(uint64_t addr, uint64_t len)

@@ -12,6 +12,7 @@
 #include "../../core/panic.h"
 #include "../../core/raw.h"
 #include "../../core/thread.h"
+#include "../../patch/patch.h"
 #include "../descriptor.h"
 #include "memory.h"
 #include "outside.h"
@@ -322,8 +323,14 @@ static uint64_t end_of(int fd, uint64_t pointer)
 	return pointer && gr_peek(&at, pointer, sizeof at) == sizeof at ? at : position(fd);
 }
 
-// The program writes to its own memory as if it were another process.
-static void written_to_self(const struct gr_call *call, struct gr_stores *stores)
+// The program writes to its own memory as if it were another process, perhaps to its code.
+static void written_to_self(uint64_t addr, uint64_t n, struct gr_stores *stores)
+{
+	copy_out(addr, n, stores);
+	gr_patch_forget(addr, n);
+}
+
+static void written_to_parts(const struct gr_call *call, struct gr_stores *stores)
 {
 	struct iovec iov;
 	uint64_t left = call->result;
@@ -331,9 +338,14 @@ static void written_to_self(const struct gr_call *call, struct gr_stores *stores
 		if (gr_peek(&iov, call->arg[3] + i * sizeof iov, sizeof iov) != sizeof iov)
 			return;
 		uint64_t n = left < iov.iov_len ? left : iov.iov_len;
-		copy_out((uint64_t)iov.iov_base, n, stores);
+		written_to_self((uint64_t)iov.iov_base, n, stores);
 		left -= n;
 	}
+}
+
+static bool is_own(int id)
+{
+	return id == gr_pid() || (id > 0 && gr_thread_by_tid(id));
 }
 
 void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
@@ -343,7 +355,8 @@ void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
 	int fd = call->nr == SYS_splice || call->nr == SYS_copy_file_range ? a[2] : a[0];
 	if (!(call->sys->flags & GR_SF_IRREVOCABLE || gr_fd_makes(call)) || GR_IS_ERR(call->result))
 		return;
-	if (call->sys->fx[0].kind == GR_FX_FD && !gr_fd_makes(call) && !is_shown(gr_fd_key(fd)))
+	bool memory = gr_fd_key(fd) == GR_KEY_MEMORY;
+	if (call->sys->fx[0].kind == GR_FX_FD && !gr_fd_makes(call) && !memory && !is_shown(gr_fd_key(fd)))
 		return;
 	switch (call->nr) {
 	case SYS_write:
@@ -365,8 +378,8 @@ void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
 		end = end_of(fd, a[3]);
 		break;
 	case SYS_process_vm_writev:
-		if ((int)a[0] == gr_pid())
-			written_to_self(call, stores);
+		if (is_own((int)a[0]))
+			written_to_parts(call, stores);
 		return;
 	case SYS_ftruncate:
 		resized(gr_fd_key(fd), a[1], stores);
@@ -390,7 +403,9 @@ void gr_view_written(const struct gr_call *call, struct gr_stores *stores)
 	default:
 		return;
 	}
-	if (!n)
+	if (memory)
+		written_to_self(end - n, n, stores);
+	if (!n || memory)
 		return;
 	resized(gr_fd_key(fd), size_of(fd), stores);
 	changed(gr_fd_key(fd), end - n, n, false, stores);

@@ -31,6 +31,9 @@ bool gr_child_traced(const struct gr_thread *parent);
 // A system call of a process that is not recorded.
 long gr_child_call(struct gr_call *call);
 
+// repeat.c: replay, behind a recorded call: what it changed for the process itself, as how far its stack may grow.
+void gr_call_repeat(const struct gr_call *call);
+
 // exec.c: what execve answers where there is no such program, while recording; where there is one it is refused. On replay
 // that result, which is there already.
 long gr_exec(struct gr_call *call);

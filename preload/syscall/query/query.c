@@ -115,6 +115,18 @@ static uint32_t check_of(const struct row *row, const uint64_t arg[ARGS])
 	return (uint32_t)(hash ^ hash >> 32);
 }
 
+// Of a buffer that is not all there, the kernel has filled what is.
+static struct gr_piece piece_of(uint64_t addr, uint32_t length, bool torn)
+{
+	uint32_t whole = length, there = 4096 - (addr & 4095);
+	char byte;
+	if (torn && gr_peek(&byte, addr, 1) != 1)
+		length = 0;
+	else if (torn && there < whole && gr_peek(&byte, addr + there, 1) != 1)
+		length = there;
+	return (struct gr_piece){addr, length, false};
+}
+
 struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned number, struct gr_thread *self)
 {
 	const struct row *row = &rows[number];
@@ -134,10 +146,11 @@ struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned 
 	} else {
 		result = gr_raw6(row->nr, a, b, c, 0, 0, 0);
 	}
-	for (unsigned i = 0; i < row->outs && row->action == GR_ACT_RECORD && !GR_IS_ERR(result); i++)
+	bool stored = row->action == GR_ACT_RECORD && (!GR_IS_ERR(result) || result == -EFAULT);
+	for (unsigned i = 0; i < row->outs && stored; i++)
 		if (arg[row->out[i].arg])
-			pieces[count++] = (struct gr_piece){arg[row->out[i].arg], row->out[i].length, false};
-	if (row->nr == SYS_clock_gettime)
+			pieces[count++] = piece_of(arg[row->out[i].arg], row->out[i].length, result == -EFAULT);
+	if (row->nr == SYS_clock_gettime && result == 0)
 		pieces[0].addr = (uint64_t)&now; // the same, and nobody can take it away
 	self->operation = NULL;
 	gr_log_query(self, row->nr, row->action, check_of(row, arg), result, pieces, count);
