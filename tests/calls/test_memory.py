@@ -7,11 +7,13 @@ Owns: the rows of docs/determinism.md that name it.
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
 from calls.test_programs import GDBRR, build, check
+from harness import users
 from harness.run import run
 
 ORDERS = ("parallel", "serial", "random", "pct")
@@ -39,6 +41,23 @@ def test_the_stack_grows_as_far_as_it_did(order: str, tmp_path: Path) -> None:
     low, middle, high = map(int, depths)
     assert 0 < low < middle < high
     check(demo, first)
+
+
+@pytest.mark.needs("ordinary_user")
+@pytest.mark.parametrize("limit", [0, 100_000, 8 << 20])
+def test_all_memory_is_locked_within_the_limit(limit: int) -> None:
+    """What the engine has set aside does not count."""
+    before = ("prlimit", f"--memlock={limit}:{limit}")
+    user = users.interpreter()
+    assert user is not None
+    with users.place() as place:
+        program, demo = place / "program", place / "x.demo"
+        shutil.copy(build("calls_lock_all"), program)
+        natively = run(*user[:-1], *before, program, cwd=place, env=users.environment()).expect(0)
+        assert natively.out.count("-1") > 3
+        first = users.ordinary("record", "-o", demo, "--", program, cwd=place, before=before).expect(0)
+        assert first.out == natively.out
+        assert users.ordinary("replay", demo, cwd=place, before=before).expect(0).out == first.out
 
 
 def test_unknown_calls_are_named(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,7 @@ from gdbrr.abi import lib
 from gdbrr.cli.main import main
 from gdbrr.demo.pack import pack
 from gdbrr.demo.reader import Demo
-from gdbrr.launch.watchdog import FACTOR, GRACE, Watchdog, segment_time, used_by
+from gdbrr.launch.watchdog import FACTOR, GRACE, Watchdog, ran, segment_time, used_by
 
 SECOND = 10**6
 
@@ -143,3 +144,17 @@ def test_who_waits_for_a_processor_is_told_from_who_waits() -> None:
 def test_before_the_first_operation_there_is_no_bound(tmp_path: Path) -> None:
     with demo_of(tmp_path, two_threads()) as demo:
         assert watch(demo, 0, 100) is None
+
+
+def test_a_name_that_is_no_text_is_read_past() -> None:
+    """A process may call itself anything, with parentheses and bytes that are no UTF-8."""
+    code = (
+        "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xe9t\\xe9) (Z'); print(sum(range(10**7)), flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None and process.stdout.readline()
+        assert ran(process.pid) > 0
+        assert ran(process.pid, process.pid) > 0
+        process.communicate(b"\n")

@@ -157,17 +157,6 @@ static void replay_mprotect(struct gr_call *call)
 	gr_call_stores(call, &ev);
 }
 
-// ---------------------------------------------------------------- mlockall
-// What is there now and what is used from now on: the addresses that the engine has set aside would all become memory.
-static void record_mlockall(struct gr_call *call)
-{
-	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
-	struct gr_call real = *call;
-	real.arg[0] |= MCL_ONFAULT;
-	call->result = ev.result = gr_call_kernel(&real);
-	gr_log(call->self, &ev);
-}
-
 // ---------------------------------------------------------------- map.c's way here
 bool gr_advice_is(long nr)
 {
@@ -207,7 +196,9 @@ void gr_advice_record(struct gr_call *call)
 		record_mprotect(call);
 		return;
 	case SYS_mlockall:
-		record_mlockall(call);
+	case SYS_munlockall:
+		call->result = ev.result = gr_lock_all(call);
+		gr_log(call->self, &ev);
 		return;
 	}
 	call->result = ev.result = gr_call_kernel(call);

@@ -169,7 +169,7 @@ static void record_mmap(struct gr_call *call)
 		gr_view_refuse_alias(call);
 	if (a[3] & MAP_FIXED)
 		gr_outside_leaves(a[0], len);
-	call->result = ev.result = map_elsewhere(call);
+	call->result = ev.result = gr_lock_mapped(map_elsewhere(call), len);
 	if (GR_IS_ERR(call->result)) {
 		gr_log(call->self, &ev);
 		return;

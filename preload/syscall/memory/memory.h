@@ -139,6 +139,11 @@ void gr_advice_replay(struct gr_call *call);
 // Replay: drops the pages, or guards them, as the advice says.
 void gr_advice_follow(uint64_t addr, uint64_t len, uint64_t advice);
 
+// ---------------------------------------------------------------- locked.c: mlockall and munlockall, while recording
+long gr_lock_all(const struct gr_call *call);
+// A mapping was made: what it answers, where memory is locked from its beginning on.
+long gr_lock_mapped(long addr, uint64_t len);
+
 // ---------------------------------------------------------------- void.c: memory that is not there, on replay
 // `fd`: any file, whose contents do not matter.
 void gr_void_init(int fd);
