@@ -296,6 +296,11 @@ def selected() -> int:
     return int(thread.ptid[1]) if (thread := gdb.selected_thread()) else 0
 
 
+def level() -> int:
+    """Of the selected frame; -1 where there is none."""
+    return int(gdb.selected_frame().level()) if gdb.selected_thread() is not None else -1
+
+
 def pc() -> int:
     return int(gdb.newest_frame().pc())
 

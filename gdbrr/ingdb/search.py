@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from gdbrr.ingdb.session import Session
 
 _AT_ONCE = 100
+GDB_OR_OWN: tuple[type[Exception], ...] = (GdbrrError, *compat.ERRORS)
 
 
 def back_to_change(session: Session, expr: str, count: int) -> None:
@@ -42,7 +43,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
         skipped = {}
     while True:
         found = _step(session, skipped or watch.target(), lambda: watch.seen() != new, quiet)  # noqa: B023
-        if found and watch.frame is not None and watch.frame.is_beginning(compat.pc()):
+        if found and watch.frame is not None and watch.frame.is_beginning(compat.pc(), compat.selected()):
             found = None
         if found and skipped:
             skipped, new = {}, watch.seen()
@@ -72,6 +73,7 @@ def back_to_change(session: Session, expr: str, count: int) -> None:
     if quiet:
         session.arrive()
     here = compat.place()
+    session.followed = Followed(expr, watch, (str(session.now()["moment"]), *_selected()))
     compat.write(text.change(*(part or (expr, old.text, new.text)), here.thread, here.name, here.code))
 
 
@@ -140,10 +142,36 @@ def _step(session: Session, target: dict[str, Any], hit: Callable[[], bool], qui
 def _watched(session: Session, expr: str) -> tuple[Watch, str | None]:
     """EXPR as it is here, and the moment to come back to."""
     session.reopen()  # GDB would read variables from the program's file
-    watch = Watch(expr)
+    followed, selected = session.followed, _selected()
+    watch: Watch | None = None
+    failure: Exception | None = None
+    try:
+        watch = Watch(expr)
+    except GDB_OR_OWN as error:
+        failure = error
     origin = _origin(session)
+    if followed is not None and followed.expr == expr and followed.place == (origin, *selected):
+        watch = followed.watch
+    if watch is None:
+        raise failure or GdbrrError(f"{expr} has no value here")
     watch.resolve()
     return watch, origin
+
+
+@dataclass(frozen=True)
+class Followed:
+    """What the last search was about: asked for again where that ended, it is the same, in whatever thread one stands
+    there, which may know another variable of that name or none."""
+
+    expr: str
+    watch: Watch
+    place: tuple[str | None, int, int]
+    """The moment, and what is selected there."""
+
+
+def _selected() -> tuple[int, int]:
+    """The thread and the frame."""
+    return compat.selected(), compat.level()
 
 
 def _origin(session: Session) -> str | None:
@@ -222,7 +250,9 @@ def _changes(session: Session, watch: Watch, before: str) -> Iterator[Change]:
                 raise GdbrrError("the search failed", hint="what the server said above tells why")
         each = reply["each"]
         for row in reply["rows"]:
-            if "moment" not in row or (watch.frame is not None and watch.frame.is_beginning(int(row["pc"]))):
+            if "moment" not in row:
+                return
+            if watch.frame is not None and watch.frame.is_beginning(int(row["pc"]), int(row["thread"])):
                 return
             moment = str(row["moment"])
             part = watch.part(row["hit"]) if watch.wide and not row["moved"] else None

@@ -10,13 +10,16 @@ import contextlib
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import asking, compat, moving, program, text
 from gdbrr.ingdb.link import Link, Server, brings_files, find_python
 from gdbrr.ingdb.params import Settings
 from gdbrr.ingdb.words import plain_words, shell_words
+
+if TYPE_CHECKING:
+    from gdbrr.ingdb.search import Followed
 
 # sysroot: the program's files are this machine's; fetching them through the connection takes twice as long.
 # remotetimeout: a question to the server may wait for a search; 2 seconds are for serial lines.
@@ -52,6 +55,8 @@ class Session:
         moving.threads_return(lambda: self._link is not None)
         self.began = 0.0
         """When the command that runs began, by the monotonic clock."""
+        self.followed: Followed | None = None
+        """What the last search for a change was about, and where it ended."""
         self._unseen = False
         """It was moved quietly: front ends do not know where it stands."""
 
@@ -258,7 +263,7 @@ class Session:
         compat.write_error("".join(now))
 
     def _end_server(self) -> None:
-        self._link = self._connection = None
+        self._link = self._connection = self.followed = None
         if self._server is not None:
             self._server.close()
             self._server = None

@@ -207,6 +207,11 @@ def _only_by_steps() -> Iterator[None]:
         gdb.execute(f"set {_HARDWARE} {before}", to_string=True)
 
 
+def select_thread(ptid: Any) -> None:
+    if not _select(ptid):
+        raise gdb.error("its thread is not there")
+
+
 def _select(ptid: Any) -> bool:
     if gdb.selected_thread() is not None and gdb.selected_thread().ptid == ptid:
         return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,12 +17,13 @@ from gdbrr.errors import GdbrrError
 from gdbrr.ingdb import compat
 from gdbrr.ingdb.compat import gdb
 from gdbrr.ingdb.watched import lvalues
-from gdbrr.ingdb.watched.locals import is_local
+from gdbrr.ingdb.watched.locals import is_local, select_thread
 from gdbrr.timeline.model import FEW
 
 _WORD = 8
 _NAME = re.compile(r"[\w$:.]+(?:\[\w+\]|->[\w.]+)*")
 """What a member can follow as it is."""
+_REGISTER = re.compile(r"\$([a-z][a-z0-9_]*)\b")
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,21 @@ class Cell:
 
 @dataclass(frozen=True)
 class Frame:
-    """The call that an expression's locals belong to: its frame's address in GDB, where its function begins, and where
-    its code does, behind what puts the arguments in their places."""
+    """The call that an expression's locals belong to: its frame's address in GDB, where its function begins, where its
+    code does, behind what puts the arguments in their places, and whose it is."""
 
     address: int
     pc: int
     body: int
+    thread: Any
+    """A ptid."""
 
     def birth(self) -> dict[str, int]:
         return {"pc": self.pc, "sp": self.address - 8}
 
-    def is_beginning(self, pc: int) -> bool:
-        """Whether a store at PC is an argument's first: until then it has no value."""
-        return self.pc <= pc < self.body
+    def is_beginning(self, pc: int, thread: int) -> bool:
+        """Whether a store of THREAD at PC is an argument's first: until then it has no value."""
+        return self.pc <= pc < self.body and thread == self.thread[1]
 
 
 @dataclass(frozen=True)
@@ -65,28 +69,44 @@ class Watch:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.parts = lvalues.parts(text, is_type)
-        self.frame = _frame_of(text)
+        self._fixed = _with_registers(text)
+        """What is evaluated: a register is what it was here, because searches are for changes of memory."""
+        self.parts = lvalues.parts(self._fixed, is_type)
+        self.frame = _frame_of() if any(map(is_local, lvalues.names(text))) else None
+        self.thread = _thread_of(text)
+        """The ptid of the thread that the whole belongs to; None of what all threads have in common."""
         self.cells: list[Cell] = []
         self.type: Any = None
         """Of the whole expression where that is a place in memory, which is the first cell then."""
         self.deep = False
         """What it is shown as comes from other memory, too, as the text that a pointer leads to does."""
         self.resolve()
+        if len(self.cells) > 1 and self._fixed != text:  # there may be pointers in the frame of the register
+            self.frame = self.frame or _frame_of()
 
     def resolve(self) -> bool:
         """Find the memory again; False where the expression has no value here."""
         try:
-            with_frame(self.frame, self._resolve)
+            self._there(self._resolve)
         except gdb.error:
             if self.cells:
                 return False
             raise
         return True
 
+    def _there(self, call: Callable[[], Any]) -> Any:
+        """CALL where the expression belongs, be it another thread than the one that stopped here."""
+        if self.thread is None:
+            return call()
+        with compat.selection():
+            select_thread(self.thread)
+            if self.frame is not None:
+                _select(self.frame)
+            return call()
+
     def _resolve(self) -> None:
         cells: list[Cell] = []
-        value = gdb.parse_and_eval(self.text)
+        value = gdb.parse_and_eval(self._fixed)
         self.deep = _is_deep(_referenced(value))
         whole = _place(value, True)
         self.type = None
@@ -116,7 +136,7 @@ class Watch:
 
     def _bits(self) -> bool:
         """Whether the whole expression is a bit-field."""
-        found = lvalues.member(self.text, is_type)
+        found = lvalues.member(self._fixed, is_type)
         return found is not None and _has_bits(_referenced(gdb.parse_and_eval(found[0])).type, found[1])
 
     @property
@@ -175,7 +195,7 @@ class Watch:
         try:
             if self.type is not None:
                 return _text(gdb.Value(self.cells[0].addr).cast(self.type.pointer()).dereference())
-            return str(with_frame(self.frame, lambda: _text(gdb.parse_and_eval(self.text))))
+            return str(self._there(lambda: _text(gdb.parse_and_eval(self._fixed))))
         except gdb.error as error:
             return f"<{error}>"
 
@@ -282,13 +302,11 @@ def _has_bits(owner: Any, name: str) -> bool:
 # ---------------------------------------------------------------- frames
 
 
-def _frame_of(text: str) -> Frame | None:
-    """The frame that a local in TEXT belongs to, if one does."""
+def _frame_of() -> Frame | None:
+    """The selected frame, that of the call where it is of an inlined function; None where it is of no known one."""
     try:
         frame = gdb.selected_frame()
     except gdb.error:
-        return None
-    if not any(map(is_local, lvalues.names(text))):
         return None
     while frame is not None and frame.type() == gdb.INLINE_FRAME:
         frame = frame.older()
@@ -296,7 +314,42 @@ def _frame_of(text: str) -> Frame | None:
         return None
     function = frame.function()
     start = int((function.symtab and function.value().address) or 0)
-    return Frame(address_of(frame), start, _body(function, start)) if start else None
+    return Frame(address_of(frame), start, _body(function, start), gdb.selected_thread().ptid) if start else None
+
+
+def _thread_of(text: str) -> Any:
+    """The thread that TEXT is about, if it has a register, a local or a thread's own variable in it."""
+    thread = gdb.selected_thread()
+    if thread is None or not (
+        _REGISTER.search(text) or any(is_local(name) or _is_own(name) for name in lvalues.names(text))
+    ):
+        return None
+    return thread.ptid
+
+
+def _is_own(name: str) -> bool:
+    """Whether NAME is a variable of which each thread has one."""
+    try:
+        symbol = gdb.lookup_symbol(name)[0]
+    except gdb.error:
+        return False
+    return symbol is not None and symbol.is_variable and symbol.addr_class == gdb.SYMBOL_LOC_COMPUTED
+
+
+def _with_registers(text: str) -> str:
+    """TEXT with what registers hold here in their places."""
+
+    def held(found: re.Match[str]) -> str:
+        try:
+            value = gdb.selected_frame().read_register(found[1])
+            kind = value.type.strip_typedefs()
+            if kind.code not in (gdb.TYPE_CODE_INT, gdb.TYPE_CODE_PTR):
+                return found[0]
+            return f"(({value.type}) {int(value) & (1 << 8 * value.type.sizeof) - 1:#x})"
+        except (gdb.error, ValueError):  # a variable of GDB's
+            return found[0]
+
+    return _REGISTER.sub(held, text)
 
 
 def _body(function: Any, start: int) -> int:
@@ -318,18 +371,6 @@ def address_of(frame: Any) -> int:
     finally:
         before.select()
     return int(found[1], 16) if found else 0
-
-
-def with_frame(frame: Frame | None, call: Any) -> Any:
-    """CALL with FRAME selected, where that is; the user's selection comes back."""
-    if frame is None:
-        return call()
-    before = gdb.selected_frame()
-    try:
-        _select(frame)
-        return call()
-    finally:
-        before.select()
 
 
 def _select(wanted: Frame) -> None:
