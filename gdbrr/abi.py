@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import mmap
 import os
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -108,12 +109,19 @@ def made_ctl() -> Iterator[tuple[Ctl, int]]:
         os.close(fd)
 
 
+def _copy(fd: int) -> mmap.mmap:
+    """What is in somebody else's file, who could cut it off under our eyes."""
+    mapping = mmap.mmap(-1, CTL_SIZE)
+    os.preadv(fd, [mapping], 0)
+    return mapping
+
+
 def map_ctl(path: Path, create: bool = False, write: bool = True, reserve: bool = False) -> Ctl:
     """Map the control page file at `path`; `create` makes it, zero but for its magic and version.
 
     `reserve` takes the disk space that a recording needs of it, or raises OSError.
     """
-    flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW
+    flags = (os.O_RDWR if write else os.O_RDONLY) | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
     try:
         fd = os.open(path, flags | (os.O_CREAT | os.O_EXCL if create else 0), 0o600)
     except OSError as error:
@@ -125,9 +133,11 @@ def map_ctl(path: Path, create: bool = False, write: bool = True, reserve: bool 
             _reserve(fd)
         if create:
             return _new_ctl(fd)
-        if os.fstat(fd).st_size < CTL_SIZE:
+        st = os.fstat(fd)
+        if not stat.S_ISREG(st.st_mode) or st.st_size < CTL_SIZE:
             raise GdbrrError(f"{path} is not a control page of this version", hint="record again with this gdbrr")
-        mapping = mmap.mmap(fd, CTL_SIZE, prot=mmap.PROT_READ | (mmap.PROT_WRITE if write else 0))
+        mapping = _copy(fd) if st.st_uid != os.geteuid() else None
+        mapping = mapping or mmap.mmap(fd, CTL_SIZE, prot=mmap.PROT_READ | (mmap.PROT_WRITE if write else 0))
     finally:
         os.close(fd)
     ctl = Ctl(mapping)

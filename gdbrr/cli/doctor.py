@@ -12,7 +12,7 @@ import textwrap
 from typing import Any
 
 import gdbrr
-from gdbrr.cli.words import Layout
+from gdbrr.cli.words import Layout, say
 from gdbrr.launch import doctor
 
 HELP = "find out what this machine allows, what it means, and how to mend it"
@@ -48,7 +48,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def main(args: argparse.Namespace) -> int:
     report = doctor.examine_all()
-    print(json.dumps(as_json(report), indent=2) if args.json else as_text(report))
+    say(json.dumps(as_json(report), indent=2) if args.json else as_text(report))
     return 0 if report.can_record else 1
 
 

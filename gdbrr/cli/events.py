@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import Layout
+from gdbrr.cli.words import Layout, say
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 from gdbrr.report.rows import HEADER, as_line, call_name
 
@@ -59,9 +59,9 @@ def main(args: argparse.Namespace) -> int:
         if args.first >= demo.ticks > 0:
             raise GdbrrError(f"there is no tick {args.first}", f"the last one is {demo.ticks - 1}", EXIT_USAGE)
         if not args.json:
-            print(HEADER)
+            say(HEADER)
         for event in demo.events(args.thread, args.first, None if args.last is None else args.last + 1):
-            print(json.dumps(as_json(event)) if args.json else as_line(event))
+            say(json.dumps(as_json(event)) if args.json else as_line(event))
         if demo.damage:
             sys.stdout.flush()
             reason = demo.damage.reason

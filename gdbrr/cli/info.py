@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import Layout, number, printable, size
+from gdbrr.cli.words import Layout, number, printable, say, size
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ def main(args: argparse.Namespace) -> int:
 
     with Demo.open(args.demo) as demo:
         if args.json:
-            print(json.dumps(as_json(demo), indent=2))
+            say(json.dumps(as_json(demo), indent=2))
         else:
             for line in as_text(demo):
-                print(line)
+                say(line)
         return 1 if demo.damage else 0
 
 

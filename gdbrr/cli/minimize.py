@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import Layout, number, positive, preview, printable, seconds, size, tell
+from gdbrr.cli.words import Layout, number, positive, preview, printable, say, seconds, size, tell
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ A crash is the same one when the replay keeps to the demo up to it, at the same 
 Ctrl-C ends the search, with the best that was found.
 """
 
-_CLEAR = "\r\033[K"
 _ROWS, _ROWS_OF_ALL = 8, 2
 _SHOWN = 16
 
@@ -86,9 +85,9 @@ def main(args: argparse.Namespace) -> int:
         with interrupted(minimizer):
             result = minimizer.run(out, Shown())
         if args.json:
-            print(json.dumps(as_json(demo, out, sought.what, result), indent=2))
+            say(json.dumps(as_json(demo, out, sought.what, result), indent=2))
         else:
-            print("\n".join(as_text(demo, out, sought.what, result)))
+            say("\n".join(as_text(demo, out, sought.what, result)))
     return 0
 
 
@@ -130,11 +129,11 @@ class Shown:
 
     def __call__(self, tries: int, left: int, total: int) -> None:
         if self._wanted:
-            tell(f"{_CLEAR}gdbrr: {number(tries, 'replay')}, {left:,} of {total:,} bytes may be needed", end="")
+            tell(f"gdbrr: {number(tries, 'replay')}, {left:,} of {total:,} bytes may be needed", end="", anew=True)
 
     def __del__(self) -> None:
         if self._wanted:
-            tell(_CLEAR, end="")
+            tell("", end="", anew=True)
 
 
 def as_text(demo: Demo, out: Path, keep: str, result: Result) -> Iterator[str]:

@@ -12,7 +12,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout
+from gdbrr.cli.words import Layout, say
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def main(args: argparse.Namespace) -> int:
     as_json = getattr(args, "json", False)
     if args.action == "show":
         profile = profiles.resolve(args.name, program, args.sets)
-        print(
+        say(
             json.dumps(profile.to_json(), indent=2)
             if as_json
             else show_text(profile, profiles.find(args.name, program))
         )
     else:
         holds = profiles.find(None, program)
-        print(json.dumps(list_json(holds), indent=2) if as_json else list_text(holds, program))
+        say(json.dumps(list_json(holds), indent=2) if as_json else list_text(holds, program))
     return 0
 
 

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 DIGEST = 64
 
-_CLEAR = "\r\033[K"
 _TAKES_A_WORD = (
     "-o",
     "--output",
@@ -299,12 +298,12 @@ def try_seeds(args: argparse.Namespace, request: Request, demo: Path) -> int:
     shown = sys.stderr.isatty()
     for count, seed in tries.attempts(int(args.runs)):
         if shown:
-            tell(f"{_CLEAR}gdbrr: run {count} of {args.runs}", end="")
+            tell(f"gdbrr: run {count} of {args.runs}", end="", anew=True)
         try:
             why, run, summary = tries.attempt(seed)
         finally:
             if shown:
-                tell(_CLEAR, end="")
+                tell("", end="", anew=True)
         if why and summary:
             sys.stdout.buffer.write(run.output)
             sys.stdout.flush()

@@ -16,7 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, printable, tell
+from gdbrr.cli.words import Layout, number, printable, say, tell
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -40,7 +40,6 @@ Ctrl-C ends the replay.
 
 _QUIET_FOR = 1.0
 _PAUSE = 0.2
-_CLEAR = "\r\033[K"
 _BROKEN_PIPE = 128 + signal.SIGPIPE
 
 
@@ -85,15 +84,11 @@ class Progress:
         self._next = now + _PAUSE
         self._shown = True
         percent = 100 * tick // max(self._ticks, 1)
-        self._write(f"{_CLEAR}gdbrr: replaying, tick {tick:,} of {self._ticks:,} ({percent}%)")
+        tell(f"gdbrr: replaying, tick {tick:,} of {self._ticks:,} ({percent}%)", end="", anew=True)
 
     def clear(self) -> None:
         if self._shown:
-            self._write(_CLEAR)
-
-    def _write(self, text: str) -> None:
-        sys.stderr.write(text)
-        sys.stderr.flush()
+            tell("", end="", anew=True)
 
 
 class Inspector:
@@ -147,7 +142,7 @@ def main(args: argparse.Namespace) -> int:
     if path.is_dir():
         from gdbrr.launch import recover
 
-        path = recover.finish_left(path)
+        path = recover.finish_left(path, args.trust)
         tell(f"gdbrr: the recording was left unfinished; it is in {path} now")
     with Demo.open(path) as demo:
         progress, inspector = Progress(demo.ticks, args.quiet), Inspector(demo, args.trust)
@@ -180,7 +175,7 @@ def main(args: argparse.Namespace) -> int:
             from gdbrr.report import divergence
         found = inspector.collector.finish(outcome) if failed and not outcome.echo_error else None
         if args.json:
-            print(divergence.to_json(demo, outcome, found))
+            say(divergence.to_json(demo, outcome, found))
         elif failed:
             tell(divergence.to_text(demo, outcome, found))
         return outcome.status if failed else outcome.program_status

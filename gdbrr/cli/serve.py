@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbrr.cli import record
-from gdbrr.cli.words import Layout
+from gdbrr.cli.words import Layout, say
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
 
     if args.look:
         _program(args)
-        print("ready to record", flush=True)
+        say("ready to record", flush=True)
         return 0
     server = Server(lambda: _session(args))
     if args.stdio:
@@ -74,7 +74,7 @@ def main(args: argparse.Namespace) -> int:
     directory = None if args.socket else private_directory()
     path: Path = args.socket if directory is None else directory / "gdb"
     try:
-        server.serve_socket(path, lambda: print(f"ready {path}", flush=True), pipe_at(0))
+        server.serve_socket(path, lambda: say(f"ready {path}", flush=True), pipe_at(0))
     finally:
         if directory is not None:
             directory.rmdir()

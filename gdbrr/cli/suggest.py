@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, positive, printable, seconds, size, tell
+from gdbrr.cli.words import Layout, number, positive, printable, say, seconds, size, tell
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -48,7 +48,6 @@ What is ignored may have other values on replay than it had; where only compared
 
 _SHARED = frozenset(f"{above}/{name}" for above in ("", "/usr", "/usr/local") for name in ("bin", "sbin"))
 """Folders whose programs have nothing in common."""
-_CLEAR = "\r\033[K"
 _THINGS = 5
 _LEAST = 0.005
 """Seconds of processor time that are no more than chance."""
@@ -100,12 +99,12 @@ def main(args: argparse.Namespace) -> int:
         raise GdbrrError("the orders random and pct are for finding bugs", "use parallel, serial or auto")
     company = company_of(args)
     request = record.Request(argv, env, cwd, profile, engine.find())
-    say = Shown()
+    shown = Shown()
     try:
         with tempfile.TemporaryDirectory(prefix="gdbrr-") as scratch:
-            found = Search(request, Path(scratch), say, tries, limit, company).run()
+            found = Search(request, Path(scratch), shown, tries, limit, company).run()
     finally:
-        say.clear()
+        shown.clear()
     profile = found.profile
     left_out = sum(step.mode != "record" for step in found.steps)
     about = [
@@ -114,16 +113,16 @@ def main(args: argparse.Namespace) -> int:
     ]
     written.write(out, profile, about)
     for line in as_text(found):
-        print(line)
-    print()
+        say(line)
+    say()
     what = number(left_out, "rule") if left_out else "nothing was found that can be left out"
-    print(f"{out}: {what}, after {number(found.tries, 'trial')}")
+    say(f"{out}: {what}, after {number(found.tries, 'trial')}")
     name = str(out) if "/" in str(out) or out.suffix == ".toml" else f"./{out}"
     given = f" <{shlex.quote(str(args.input))}" if args.input else ""
-    print(f"use it:   gdbrr record -p {shlex.quote(name)} -- {shlex.join(argv)}{given}")
+    say(f"use it:   gdbrr record -p {shlex.quote(name)} -- {shlex.join(argv)}{given}")
     beside = _beside(program)
     if os.access(os.path.dirname(beside), os.W_OK) and os.path.dirname(beside) not in _SHARED:
-        print(f"or for every program in that folder: cp {shlex.quote(name)} {shlex.quote(beside)}")
+        say(f"or for every program in that folder: cp {shlex.quote(name)} {shlex.quote(beside)}")
     return 128 + signal.SIGINT if found.interrupted else 0
 
 
@@ -177,13 +176,13 @@ class Shown:
 
     def __call__(self, text: str) -> None:
         if self._terminal:
-            tell(f"{_CLEAR}gdbrr: {printable(text)[:100]}", end="")
+            tell(f"gdbrr: {printable(text)[:100]}", end="", anew=True)
         else:
             tell(f"gdbrr: {printable(text)}")
 
     def clear(self) -> None:
         if self._terminal:
-            tell(_CLEAR, end="")
+            tell("", end="", anew=True)
 
 
 def as_text(found: Found) -> Iterator[str]:

@@ -10,10 +10,12 @@ import argparse
 import os
 import sys
 
-from gdbrr.errors import EXIT_USAGE, GdbrrError
+from gdbrr.errors import EXIT_USAGE, GdbrrError, harmless
 from gdbrr.report.words import preview, printable
 
-__all__ = ["Layout", "number", "positive", "preview", "printable", "seconds", "size", "tell"]
+__all__ = ["Layout", "number", "positive", "preview", "printable", "say", "seconds", "size", "tell"]
+
+_CLEAR = "\r\033[K"
 
 
 class Layout(argparse.RawDescriptionHelpFormatter):
@@ -30,12 +32,19 @@ def _columns() -> int:
         return 80
 
 
-def tell(text: str, end: str = "\n") -> None:
-    """One line on standard error. That nobody reads it is no reason for another exit status."""
+# INVARIANT(nothing-is-obeyed): whatever a verb writes goes through `tell` or `say`, so nothing that a demo or an engine
+# has brought along can make a terminal do anything.
+def tell(text: str, end: str = "\n", *, anew: bool = False) -> None:
+    """On standard error; ANEW in place of the line that stands there. That nobody reads it changes no exit status."""
     try:
-        print(text, end=end, file=sys.stderr, flush=True)
+        print(f"{_CLEAR if anew else ''}{harmless(text)}", end=end, file=sys.stderr, flush=True)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+
+
+def say(text: str = "", *, flush: bool = False) -> None:
+    """A line, or several, on standard output."""
+    print(harmless(text), flush=flush)
 
 
 def number(n: int, noun: str) -> str:

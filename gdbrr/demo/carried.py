@@ -16,8 +16,9 @@ from gdbrr.demo.facts import DamagedDemo
 from gdbrr.demo.format import BlockType
 from gdbrr.demo.manifest import Manifest
 from gdbrr.demo.reader import Demo
-from gdbrr.demo.writer import Writer, atomic
+from gdbrr.demo.writer import Writer
 from gdbrr.errors import GdbrrError
+from gdbrr.files import draft
 
 _PIECE = 16 << 20
 
@@ -91,7 +92,7 @@ def copy(demo: Demo, writer: Writer, change: Callable[[int, bytes], bytes] | Non
 
 def write(demo: Demo, manifest: Manifest, sources: Sequence[Path], out: Path) -> int:
     """The packed demo: DEMO with MANIFEST, which names carried files, and those from SOURCES; returns its size."""
-    with atomic(out) as target:
+    with draft(out) as target:
         writer = Writer(target, manifest)
         for file, source in zip(files(manifest), sources, strict=True):
             with open(source, "rb") as opened:

@@ -16,7 +16,7 @@ import zstandard
 
 from gdbrr.errors import GdbrrError
 
-FORMAT = (3, 2)
+FORMAT = (3, 3)
 """Major: a reader refuses newer ones. Minor: what is new may be skipped."""
 OLDEST_MAJOR = 1
 """1: events have no times, and the first one of a thread does not name it. 2: each operation has an event."""
@@ -49,6 +49,7 @@ MAX_CARRIED = 4096
 MAX_CARRIED_BYTES = 4 << 30
 """... and their bytes together."""
 
+SEAL_SIZE = 32
 FLAG_ZSTD = 1
 UNKNOWN_TIME = (1 << 64) - 1
 RUN = struct.Struct("<II")  # thread, count
@@ -65,6 +66,7 @@ class BlockType(IntEnum):
     END = 5
     INDEX = 6
     CARRIED = 128
+    SEAL = 129
 
 
 OPTIONAL = 0x80
@@ -143,6 +145,7 @@ _CHECKS: dict[int, Callable[[Block], bool]] = {
     BlockType.EPOCHS: lambda b: b.items <= MAX_EPOCHS and b.raw == b.items * EPOCH.size,
     BlockType.END: lambda b: b.raw == 0,
     BlockType.CARRIED: _good_carried,
+    BlockType.SEAL: lambda b: b.raw == b.stored == SEAL_SIZE,
     BlockType.INDEX: lambda b: b.items <= MAX_BLOCKS and b.raw == b.items * BLOCK_HEADER.size,
 }
 

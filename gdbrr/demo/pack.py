@@ -7,17 +7,18 @@ Owns: the order, and where epochs begin.
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
+from gdbrr import files
 from gdbrr.abi import Ctl, ffi, lib, map_ctl
 from gdbrr.demo import format as fmt
+from gdbrr.demo import seal
 from gdbrr.demo.log import Block, Log
 from gdbrr.demo.manifest import Manifest, parse
-from gdbrr.demo.writer import Writer, atomic
+from gdbrr.demo.writer import Writer
 from gdbrr.errors import GdbrrError
 
 Progress = Callable[[str, float], None]
@@ -26,7 +27,9 @@ EPOCH_TICKS = 4096
 EPOCH_BYTES = 16 << 20
 _ALL = (1 << 64) - 1
 _END_KINDS = {1: "exit", 2: "signal"}
-_FILES = ("ctl", "log", "manifest.json", "manifest.json.new")
+_FILES = ("ctl", "log", "manifest.json")
+LARGEST = 64 << 20
+"""Bytes of a manifest that is not packed yet."""
 
 
 class Summary(NamedTuple):
@@ -53,34 +56,38 @@ def pack(
     progress: Progress | None = None,
     epoch_ticks: int | None = None,
     epoch_bytes: int | None = None,
+    noted: Mapping[str, Any] | None = None,
+    key: bytes | None = None,
 ) -> Summary:
     """Make the demo `out` from `recording`; afterwards remove the recording unless `keep`.
 
     `end` is how the program ended ({"kind": ..., "value": ...}) where the caller knows better than the control page;
-    `stop` where it stands in the middle of a segment ({"thread": ..., "moment": ...}).
+    `stop` where it stands in the middle of a segment ({"thread": ..., "moment": ...}); `noted` what the manifest may
+    lack. The demo is sealed with `key`. Nothing is written to the recording, which may be somebody else's.
     """
     try:
-        raw = (recording / "manifest.json").read_bytes()
-        log = os.open(recording / "log", os.O_RDONLY | os.O_CLOEXEC)
+        raw = files.content(recording / "manifest.json", LARGEST, follow=False)
+        log = files.regular(recording / "log", follow=False)
     except OSError as error:
         hint = "name a directory that gdbrr record made"
         raise GdbrrError(f"{recording} is not a recording: {error.strerror}", hint=hint) from None
-    try:
+    with log:
         notes: list[str] = []
-        reader = Log(log, lambda thread, what: notes.append(f"thread {thread}: {what}; the demo ends in front of it"))
+        reader = Log(
+            log.fileno(), lambda thread, what: notes.append(f"thread {thread}: {what}; the demo ends in front of it")
+        )
         with map_ctl(recording / "ctl", write=False) as ctl:
-            manifest = parse(_with_end(raw, ctl, end, stop))
+            manifest = parse(_with_end(raw, ctl, end, stop, noted))
             reader.look(int(ctl.c.units))
             ticks, size = epoch_limits(ctl)
             closed = bool(ctl.c.clock & lib.GR_CLOSED)
             overtaken = int(ctl.c.overtaken)
         packer = Packer(reader, epoch_ticks or ticks, epoch_bytes or size, progress)
-        with atomic(out) as file:
+        with files.draft(out) as file:
             writer = Writer(file, manifest)
             packer.run(writer)
             total = writer.finish(packer.epochs())
-    finally:
-        os.close(log)
+            total = seal.put(file, key) if key else total
     if not keep:
         for name in _FILES:
             (recording / name).unlink(missing_ok=True)
@@ -106,13 +113,21 @@ def overtaking(count: int) -> str:
     )
 
 
-def _with_end(raw: bytes, ctl: Ctl, end: Mapping[str, Any] | None, stop: Mapping[str, Any] | None = None) -> bytes:
+def _with_end(
+    raw: bytes,
+    ctl: Ctl,
+    end: Mapping[str, Any] | None,
+    stop: Mapping[str, Any] | None = None,
+    noted: Mapping[str, Any] | None = None,
+) -> bytes:
     """The manifest's text with the end in it, which only the control page or the caller knows."""
     try:
         manifest = json.loads(raw)
     except (ValueError, RecursionError):
         return raw  # parse() says it
     if isinstance(manifest, dict):
+        manifest.pop("seal", None)  # that of the recording: the demo gets its own
+        manifest = {**(noted or {}), **manifest}
         if end is not None:
             manifest["end"] = dict(end)
         elif ctl.c.end_kind in _END_KINDS:

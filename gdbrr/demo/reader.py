@@ -65,6 +65,8 @@ class Demo:
         self._threads: tuple[ThreadInfo, ...] | None = None
         self._epochs: tuple[Epoch, ...] | None = None
         self.damage: Damage | None = None
+        self.is_own: bool | None = None
+        """Whether this user has made it; None: not known yet (gdbrr.launch.own)."""
         self.format = (0, 0)
         self.manifest: Manifest = {}
 
@@ -91,6 +93,9 @@ class Demo:
             os.close(fd)
             raise
         return demo
+
+    def fileno(self) -> int:
+        return self._fd
 
     def close(self) -> None:
         self.at_close.close()

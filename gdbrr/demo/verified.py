@@ -8,10 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 from pathlib import Path
 
+from gdbrr import files
+from gdbrr.errors import GdbrrError
+
 SUFFIX = ".verified"
+_LARGEST = 1 << 10
+_PIECE = 1 << 20
 
 
 def mark_of(demo: Path) -> Path:
@@ -20,21 +24,20 @@ def mark_of(demo: Path) -> Path:
 
 def mark(demo: Path) -> None:
     """Note that DEMO was replayed to its end. Where nothing can be written it stays unverified."""
-    draft = mark_of(demo).with_suffix(f"{SUFFIX}.{os.getpid()}")
-    with contextlib.suppress(OSError):
-        draft.write_text(_contents(demo) + "\n")
-        draft.replace(mark_of(demo))
-    with contextlib.suppress(OSError):
-        draft.unlink(missing_ok=True)
+    with contextlib.suppress(OSError, GdbrrError):
+        files.write(mark_of(demo), _contents(demo) + "\n")
 
 
 def is_marked(demo: Path) -> bool:
     try:
-        return mark_of(demo).read_text().strip() == _contents(demo)
-    except (OSError, UnicodeDecodeError):
+        return files.content(mark_of(demo), _LARGEST).strip() == _contents(demo).encode()
+    except OSError:
         return False
 
 
 def _contents(demo: Path) -> str:
-    with open(demo, "rb") as file:
-        return hashlib.blake2b(file.read(), digest_size=32).hexdigest()
+    seen = hashlib.blake2b(digest_size=32)
+    with files.regular(demo) as file:
+        while piece := file.read(_PIECE):
+            seen.update(piece)
+    return seen.hexdigest()

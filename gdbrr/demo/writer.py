@@ -6,11 +6,8 @@ Owns: the order in which blocks may come; everything in a file it finished can b
 
 from __future__ import annotations
 
-import os
 import zlib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Iterable
 from typing import BinaryIO
 
 import zstandard
@@ -90,24 +87,3 @@ class Writer:
         self._headers += header
         self._offset += len(header) + len(stored)
         return header
-
-
-@contextmanager
-def atomic(out: Path) -> Iterator[BinaryIO]:
-    """A file that appears at `out` whole or not at all; only its owner may read it, for it holds the environment."""
-    name = out.with_name(f".{out.name}.{os.urandom(4).hex()}")
-    try:
-        fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise GdbrrError(f"{out.parent} cannot be written: {error.strerror}", hint="choose another place") from None
-    try:
-        with os.fdopen(fd, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, out)
-    except OSError as error:
-        hint = "make room or choose another place"
-        raise GdbrrError(f"{out} cannot be written: {error.strerror}", hint=hint) from None
-    finally:
-        name.unlink(missing_ok=True)

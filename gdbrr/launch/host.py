@@ -7,13 +7,13 @@ Owns: what makes two hosts the same.
 from __future__ import annotations
 
 import contextlib
-import errno
 import os
-import stat
 import struct
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
+
+from gdbrr.files import regular
 
 _PT_INTERP = 3
 _PT_NOTE = 4
@@ -66,21 +66,10 @@ def _cpu() -> str:
     return "unknown"
 
 
-def _regular(path: str | Path) -> IO[bytes]:
-    """A file to read; a demo may name anything, and opening a FIFO or a device would wait or do something."""
-
-    def opener(name: str, flags: int) -> int:
-        if not stat.S_ISREG(os.stat(name).st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", name)
-        return os.open(name, flags | os.O_NONBLOCK | os.O_NOCTTY)
-
-    return open(path, "rb", opener=opener)
-
-
 def build_id(path: str | Path) -> str:
     """The build-id of an ELF file in hexadecimal; empty where there is none or the file cannot be read."""
     try:
-        with _regular(path) as file:
+        with regular(path) as file:
             return _build_id(lambda size, offset: os.pread(file.fileno(), size, offset))
     except (OSError, struct.error):
         return ""
@@ -117,7 +106,7 @@ def other_objects(manifest: Mapping[str, Any]) -> list[tuple[str, str, str]]:
 def is_relocatable(path: str | Path) -> bool:
     """Whether an ELF file is loaded where there is room (PIE, libraries), so that its addresses are offsets."""
     try:
-        with _regular(path) as file:
+        with regular(path) as file:
             head = file.read(18)
     except OSError:
         return False
@@ -127,7 +116,7 @@ def is_relocatable(path: str | Path) -> bool:
 def interpreter(path: str | Path) -> str:
     """The loader that an ELF program names; empty for anything else."""
     try:
-        with _regular(path) as file:
+        with regular(path) as file:
             for kind, offset, size in _segments(file.read(4096)):
                 if kind == _PT_INTERP:
                     file.seek(offset)

@@ -207,10 +207,15 @@ class _Filter(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("code", ctypes.c_void_p))
 
 
+def landlock() -> int:
+    """The version of Landlock that the kernel has; 0 where it has none."""
+    version = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, _ulong(0), ctypes.c_uint32(LANDLOCK_VERSION))
+    return max(int(version), 0)
+
+
 def fence(tell: Tell) -> None:
     """What preload/fence.c needs: a seccomp filter (here one that allows everything), and Landlock's version."""
-    version = libc.syscall(SYS_LANDLOCK_CREATE_RULESET, None, _ulong(0), ctypes.c_uint32(LANDLOCK_VERSION))
-    facts: Facts = {"landlock": max(version, 0)}
+    facts: Facts = {"landlock": landlock()}
     code = ctypes.create_string_buffer(struct.pack("HBBI", BPF_RETURN, 0, 0, SECCOMP_RET_ALLOW), 8)
     program = _Filter(1, ctypes.addressof(code))
     libc.prctl(PR_SET_NO_NEW_PRIVS, _ulong(1), _ulong(0), _ulong(0), _ulong(0))

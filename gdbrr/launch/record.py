@@ -20,13 +20,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gdbrr
-from gdbrr import abi
+from gdbrr import abi, files
 from gdbrr.abi import lib
 from gdbrr.ctl.ahead import Ahead
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, inputs, scratch, spawn
+from gdbrr.launch import host, inputs, own, scratch, spawn
 from gdbrr.launch.ends.errors import InTheWay, Kept, NotBegun, before_it_runs, refusal
 from gdbrr.launch.signals import terminal_signals
 
@@ -95,7 +95,7 @@ def _pack(directory: Path, demo: Path, knobs: dict[str, int], stop: SavedAt | No
 
     try:
         ticks, size = knobs["epoch_ticks"], knobs["epoch_bytes"]
-        return pack.pack(directory, demo, stop=stop, keep=True, epoch_ticks=ticks, epoch_bytes=size)
+        return pack.pack(directory, demo, stop=stop, keep=True, epoch_ticks=ticks, epoch_bytes=size, key=own.key())
     except GdbrrError as error:
         raise Kept(error.message, str(directory), error.hint) from None
 
@@ -174,13 +174,7 @@ class Recording:
 
     def _write_manifest(self) -> None:
         """In one step, because a controller that is killed leaves the directory to be packed."""
-        draft = self.directory / "manifest.json.new"
-        try:
-            draft.write_text(json.dumps(self.manifest))
-            draft.replace(self.directory / "manifest.json")
-        except OSError:
-            draft.unlink(missing_ok=True)
-            raise
+        files.write(self.directory / "manifest.json", json.dumps(own.sealed(self.manifest, self.directory / "log")))
 
     def inherit_signals(self) -> None:
         """Let the program start with the signals ignored and blocked that this process has so."""
@@ -229,7 +223,7 @@ class Recording:
         new = [row for row in host.mapped_objects(self.pid) if row["path"] not in seen and row["path"] != engine]
         if new:
             self.manifest["objects"] += new
-            with contextlib.suppress(OSError):  # a full disk is the log's business; at the end it is written again
+            with contextlib.suppress(GdbrrError):  # a full disk is the log's business; at the end it is written again
                 self._write_manifest()
 
     def _note_unseen(self) -> None:
@@ -268,9 +262,9 @@ class Recording:
         self._note_unseen()
         try:
             self._write_manifest()
-        except OSError as error:
+        except GdbrrError as error:
             raise Kept(
-                f"{self.directory} cannot be written: {error.strerror}",
+                error.message,
                 "it",
                 f"make room, then: gdbrr recover {shlex.quote(str(self.directory))}",
             ) from None

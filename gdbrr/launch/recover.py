@@ -6,15 +6,13 @@ Owns: nothing; the directory is record.py's.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from gdbrr import abi
 from gdbrr.errors import GdbrrError
-from gdbrr.launch import inputs
+from gdbrr.launch import inputs, own
 from gdbrr.launch.record import SUFFIX
 
 if TYPE_CHECKING:
@@ -43,28 +41,27 @@ def recover(recording: Path, demo: Path, keep: bool = False) -> Summary:
             )
         if not page.c.started:
             raise GdbrrError(f"{recording} holds nothing: the program had not begun", "remove it and record again")
-        _complete(recording / "manifest.json", inputs.noted(page))
+        noted = inputs.noted(page)  # what the recorder would have written at the end of the run
     # How the program ended nobody was there to see, unless the control page says so.
-    return pack.pack(recording, demo, keep=keep)
+    key = own.key() if own.recorded(recording) else None
+    return pack.pack(recording, demo, keep=keep, noted=noted, key=key)
 
 
-def _complete(manifest: Path, noted: dict[str, Any]) -> None:
-    """What the recorder would have written at the end of the run; a damaged manifest is for pack() to report."""
-    with contextlib.suppress(OSError, ValueError):
-        known = json.loads(manifest.read_text())
-        if isinstance(known, dict) and not noted.keys() <= known.keys():
-            draft = manifest.with_name("manifest.json.new")
-            draft.write_text(json.dumps(noted | known))
-            draft.replace(manifest)
+def finish_left(recording: Path, trust: bool) -> Path:
+    """The demo of a recording whose recorder is gone, next to it; the directory is gone then.
 
-
-def finish_left(recording: Path) -> Path:
-    """The demo of a recording whose recorder is gone, next to it; the directory is gone then."""
+    Somebody else's recording is as little trusted as a demo of theirs, and is left as it is.
+    """
     if not recording.absolute().name.endswith(SUFFIX):
         raise GdbrrError(f"{recording} is not a demo", "name a file that gdbrr record made")
     demo = recording.with_name(demo_of(recording).name)
     if demo.exists():
         raise GdbrrError(f"{demo} is in the way", f"rename {recording} to NAME.demo{SUFFIX}")
+    if not trust and not own.recorded(recording):
+        raise GdbrrError(
+            f"{recording} was not left by a recorder of yours",
+            "make a demo of it with gdbrr recover, and look at that with gdbrr info; or add --trust",
+        )
     recover(recording, demo)
     return demo
 

@@ -21,7 +21,7 @@ from gdbrr.ctl.control import FOREVER, Control, Panic, Patience, ProcessEnded, S
 from gdbrr.demo import carried, image
 from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, record, scratch, spawn
+from gdbrr.launch import own, record, scratch, spawn
 from gdbrr.launch.shown import Shown
 from gdbrr.launch.watchdog import Overdue, Watchdog
 
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 _REAP_LIMIT = 5.0
 _REAP_PAUSE = 0.0002
 _LOOK = 0.02
+_NOT_OWN = "was recorded by another user or on another machine, or was changed since"
+INSIST = "GDBRR_WITHOUT_LANDLOCK"
+"""Replay other people's demos on a kernel without it."""
 _END_LIMIT = 30.0
 """Seconds that a process may take from its last operation to its end."""
 _MOST_CACHE_PAGES = 1 << 16
@@ -91,10 +94,10 @@ class Outcome(NamedTuple):
 def check_trust(demo: Demo, profile: Profile) -> None:
     """Refuse to run what somebody else recorded: a demo names a program and its arguments."""
     manifest, brought = demo.manifest, carried.files(demo.manifest)
-    if manifest.get("host", {}).get("id") == host.host_id() and not brought:
+    if own.made(demo) and not brought:
         return
     native = ", ".join(sorted(native_classes(profile))) or "none"
-    why = "brings programs along" if brought else "was recorded by another user or on another machine"
+    why = "brings programs along" if brought else _NOT_OWN
     files = "".join(
         f"  it would run:      {file.path!r}, build-id {file.build_id or 'none'}, SHA-256 {file.sha256}\n"
         for file in brought
@@ -102,12 +105,43 @@ def check_trust(demo: Demo, profile: Profile) -> None:
     )
     raise Untrusted(
         f"{demo.path} {why}.\n"
-        f"  program:           {manifest['program']!r}\n"
+        f"{_program_shown(manifest)}"
         f"  arguments:         {' '.join(map(repr, manifest['argv'][1:])) or 'none'}\n"
         f"{files}"
         f"{engines.shown(manifest)}"
         f"  executed natively: {native}",
         "if you trust it, add --trust",
+    )
+
+
+def executed(manifest: Mapping[str, Any]) -> str:
+    """The name that is handed to execve: what was typed, if that has a directory in it."""
+    word = manifest["argv"][0] if manifest["argv"] else ""
+    return word if "/" in word else str(manifest["program"])
+
+
+def _program_shown(manifest: Mapping[str, Any]) -> str:
+    """The file that would be executed and the name it would be told; both, where they differ."""
+    file = os.path.join(manifest["cwd"], executed(manifest))
+    word = manifest["argv"][0] if manifest["argv"] else ""
+    rows = [("program", file)]
+    if os.path.normpath(file) != os.path.normpath(manifest["program"]):
+        rows.append(("recorded as", manifest["program"]))
+    if word != file:
+        rows.append(("under the name", word))
+    return "".join(f"  {what + ':':<18} {name!r}\n" for what, name in rows)
+
+
+def check_landlock(demo: Demo) -> None:
+    """Refuse a demo of somebody else where nothing keeps files, terminals and other processes from being read."""
+    from gdbrr.launch import probes
+
+    if own.made(demo) or os.environ.get(INSIST) or probes.landlock():
+        return
+    raise Untrusted(
+        f"{demo.path} is somebody else's, and this kernel has no Landlock: its replay could read what you type and the"
+        " memory of your other processes",
+        f"replay it on a kernel with Landlock (gdbrr doctor), or insist with {INSIST}=1",
     )
 
 
@@ -168,6 +202,8 @@ def start(
     profile = Profile.from_json(manifest.get("profile"))
     if not trust:
         check_trust(demo, profile)
+    else:
+        check_landlock(demo)
     check_program(manifest)
     env = engines.environment(manifest)
     with scratch.file() as image_fd, abi.made_ctl() as (page, page_fd), Shown(wanted=False) as nothing:
@@ -182,9 +218,8 @@ def start(
         slot = control.slot(0)
         slot.clear(flags, final_thread)
         slot.stop_at(stop_tick)
-        word = manifest["argv"][0] if manifest["argv"] else ""
         signals = _signals(manifest)
-        exe = word if "/" in word else manifest["program"]
+        exe = executed(manifest)
         placed = _place(demo, exe, engine) if "carried" in manifest else None
         program = spawn.Start(
             exe=placed.exe if placed else exe,

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from gdbrr.abi import lib
 from gdbrr.ctl import threads
 from gdbrr.errors import GdbrrError
+from gdbrr.launch import own
 from gdbrr.launch import replay as replays
 from gdbrr.report import calls, causes, stacks
 from gdbrr.report.stacks import Frame
@@ -81,9 +82,9 @@ class Collector:
                 self._found.page = places.of_recorded(replay.pid, born, outcome.panic)
             running = [thread for thread in threads.read(replay.pid, born) if thread.index == at[1]]
             if running and not running[0].in_engine:
-                self._found.stack = stacks.of_running(replay.pid, running[0].tid)
+                self._found.stack = self._lined(stacks.of_running(replay.pid, running[0].tid))
             else:
-                self._found.stack = stacks.of_thread(replay.pid, at[1], born)
+                self._found.stack = self._lined(stacks.of_thread(replay.pid, at[1], born))
                 if running and outcome.panic and outcome.panic.got_nr:
                     self._found.call = calls.text(replay.pid, outcome.panic.got_nr - 1, running[0].regs)
         except GdbrrError as error:
@@ -125,6 +126,9 @@ class Collector:
             at += count
         return None
 
+    def _lined(self, frames: Sequence[Frame]) -> Sequence[Frame]:
+        return stacks.with_lines(frames) if own.made(self._demo) else frames
+
     def _stack_at(self, tick: int, thread: int, seconds: float) -> Sequence[Frame]:
         """Where the thread is at TICK, from another replay, which is only made where it does not take long."""
         if seconds > _WORTH_AGAIN:
@@ -133,6 +137,6 @@ class Collector:
             with replays.standing_at(self._demo, tick, self._trust, seconds * 2 + _MARGIN) as replay:
                 if replay is None or replay.slot.state != lib.GR_S_STANDING:
                     return ()
-                return stacks.of_thread(replay.pid, thread, len(self._demo.threads) + 1)
+                return self._lined(stacks.of_thread(replay.pid, thread, len(self._demo.threads) + 1))
         except GdbrrError:
             return ()

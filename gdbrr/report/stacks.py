@@ -6,8 +6,8 @@ Owns: what a frame looks like. Without gdb a stack is the one place that the eng
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
-import linecache
 import os
 import re
 import shutil
@@ -17,15 +17,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gdbrr import files
 from gdbrr.ctl import threads
 from gdbrr.ctl.threads import Thread
-from gdbrr.launch import host
+from gdbrr.launch import host, own
 from gdbrr.launch.carried import names
 from gdbrr.report import corefile
 from gdbrr.timeline.leaf import DemoLeaf
 
 _PATIENCE = 30.0
 _DEPTH = 32
+_LARGEST_SOURCE = 8 << 20
 _QUIET = ["-nx", "-nh", "-batch", "-iex", "set auto-load no", "-iex", "set debuginfod enabled off"]
 _STYLE = ["set width 0", "set print frame-arguments scalars", "set print entry-values no"]
 _FRAME = re.compile(
@@ -41,16 +43,13 @@ class Frame(NamedTuple):
     file: str = ""
     line: int = 0
     object: str = ""
+    source: str = ""
+    """The line itself, where that was asked for and its file is here."""
 
     @property
     def known(self) -> bool:
         """Whether it is more than an address."""
         return not self.function.startswith("0x")
-
-    @property
-    def source(self) -> str:
-        """The line itself, where its file is here."""
-        return linecache.getline(self.file, self.line).strip() if self.line else ""
 
     def __str__(self) -> str:
         text = f"{self.function} ({self.arguments})" if self.arguments or self.line else self.function
@@ -63,12 +62,27 @@ class Frame(NamedTuple):
                 "object": self.object or None, "source": self.source or None}  # fmt: skip
 
 
+def with_lines(frames: Sequence[Frame]) -> list[Frame]:
+    """FRAMES with their source lines, for demos of the user's own only: debug information says where those are, and
+    that of somebody else may name any file of the user's. Reports are sent around."""
+    return [frame._replace(source=_line(frame.file, frame.line)) for frame in frames]
+
+
+def _line(file: str, number: int) -> str:
+    with contextlib.suppress(OSError):
+        lines = files.content(file, _LARGEST_SOURCE).split(b"\n") if file else []
+        if 0 < number <= len(lines):
+            return lines[number - 1].decode("utf-8", "backslashreplace").strip()
+    return ""
+
+
 _VDSO = Frame("a function of the vDSO")
 
 
 def of_leaf(leaf: DemoLeaf, thread: int | None = None) -> list[Frame]:
     """The call stack of a leaf's thread, by index; of the one whose turn it is if none is named."""
-    return of_thread(leaf.pid, leaf.thread if thread is None else thread, leaf.born)
+    found = of_thread(leaf.pid, leaf.thread if thread is None else thread, leaf.born)
+    return with_lines(found) if own.made(leaf.demo) else found
 
 
 def of_thread(pid: int, index: int, born: int) -> list[Frame]:

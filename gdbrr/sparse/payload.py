@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import ffi, lib
 from gdbrr.config import tables
-from gdbrr.demo import carried
+from gdbrr.demo import carried, seal
 from gdbrr.demo.reader import Demo
-from gdbrr.demo.writer import Writer, atomic
+from gdbrr.demo.writer import Writer
+from gdbrr.files import draft
+from gdbrr.launch import own
 from gdbrr.sparse.tour import Names, Thing
 
 if TYPE_CHECKING:
@@ -199,8 +201,10 @@ def rewrite(
             content[at : at + len(instead)] = instead
         return bytes(content)
 
-    with atomic(out) as file:
+    key = own.key() if own.made(demo) else None
+    with draft(out) as file:
         size = carried.copy(demo, Writer(file, told), changed)
+        size = seal.put(file, key) if key else size
         if check:
             file.flush()
             with Demo.open(f"/proc/self/fd/{file.fileno()}") as written:

@@ -13,6 +13,7 @@ from gdbrr.abi import lib
 from gdbrr.ctl import threads
 from gdbrr.ctl.control import FOREVER
 from gdbrr.ctl.digest import Digest
+from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Moment, ThreadView
 from gdbrr.timeline.worker import Worker
@@ -42,6 +43,10 @@ class DemoLeaf:
     @property
     def pid(self) -> int:
         return self._worker.pid
+
+    @property
+    def demo(self) -> Demo:
+        return self._worker.demo
 
     @property
     def moment(self) -> Moment:

@@ -11,25 +11,28 @@ from typing import Any
 
 from fuzz.recordings import Op
 from gdbrr.abi import lib
-from gdbrr.demo import carried
+from gdbrr.demo import carried, seal
 from gdbrr.demo.reader import Demo
-from gdbrr.demo.writer import Writer, atomic
+from gdbrr.demo.writer import Writer
+from gdbrr.files import draft
+from gdbrr.launch import own
 from replay.alter import alter
 
 SYS_READ = 0
 
 
-def forge(demo: Path, out: Path, **manifest: Any) -> Path:
-    """The demo with other values in its manifest."""
-    with Demo.open(demo) as source, atomic(out) as file:
+def forge(demo: Path, out: Path, *, key: bytes | None = None, **manifest: Any) -> Path:
+    """The demo with other values in its manifest, sealed as this user's own or with another KEY."""
+    with Demo.open(demo) as source, draft(out) as file:
         writer = Writer(file, {**source.manifest, **manifest})
         carried.copy(source, writer)
+        seal.put(file, key or own.key() or b"")
     return out
 
 
 def foreign(demo: Path, out: Path) -> Path:
-    """The same demo, recorded on somebody else's machine."""
-    return forge(demo, out, host={**manifest_of(demo)["host"], "id": "0" * 32})
+    """The same demo, sealed by somebody else, although it says that this user on this machine has recorded it."""
+    return forge(demo, out, key=bytes(32))
 
 
 def led_astray(demo: Path, out: Path, old: bytes, new: bytes) -> Path:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
+KEY = bytes(range(32))
+"""What golden demos are sealed with, from format 3.3 on."""
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 from fuzz.recordings import Op, make_recording, random_ops  # noqa: E402
 from gdbrr.abi import lib  # noqa: E402
-from gdbrr.demo import carried  # noqa: E402
+from gdbrr.demo import carried, seal  # noqa: E402
 from gdbrr.demo import format as fmt  # noqa: E402
 from gdbrr.demo.events import Event  # noqa: E402
 from gdbrr.demo.pack import pack  # noqa: E402
@@ -84,6 +86,8 @@ def main() -> None:
         files[1].touch()
         with Demo.open(plain) as demo:
             carried.write(demo, {**demo.manifest, "carried": bring(files)}, files, out)
+        with open(out, "r+b") as file:
+            seal.put(file, KEY)
     out.with_suffix(".json").write_text(json.dumps(contents(out), separators=(",", ":")) + "\n")
 
 

@@ -15,6 +15,7 @@ from lint import sources
 PYTHON_RANKS = {
     "gdbrr": 0,
     "gdbrr.errors": 0,
+    "gdbrr.files": 0,
     "gdbrr.abi": 0,
     "gdbrr._native": 0,
     "gdbrr.timeline.model": 0,

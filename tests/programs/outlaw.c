@@ -94,7 +94,7 @@ static long exec(void)
 	const char *argv[] = {"/bin/sh", "-c", "echo exec ok; : >\"$0\"", made, NULL};
 	return CALL(SYS_execve, argv[0], argv, 0);
 }
-static long execveat_it(void) { return CALL(SYS_execveat, AT_FDCWD, "/nonexistent", 0, 0, 0); }
+static long execveat_it(void) { return CALL(SYS_execveat, AT_FDCWD, "/nonexistent/nowhere", 0, 0, 0); }
 static long reap(long pid)
 {
 	if (pid == 0)
@@ -218,8 +218,8 @@ static long limits_it(void)
 }
 static long renice(void) { return CALL(SYS_setpriority, PRIO_PROCESS, outsider, 19); }
 static long type_in(void) { return CALL(SYS_ioctl, 0, TIOCSTI, "x"); }
-static long mount_it(void) { return CALL(SYS_mount, "none", "/nonexistent", "tmpfs", 0, 0); }
-static long chroot_it(void) { return CALL(SYS_chroot, "/nonexistent"); }
+static long mount_it(void) { return CALL(SYS_mount, "none", "/nonexistent/nowhere", "tmpfs", 0, 0); }
+static long chroot_it(void) { return CALL(SYS_chroot, "/nonexistent/nowhere"); }
 static long io_uring(void)
 {
 	char params[120] = {0};

@@ -1,7 +1,7 @@
 """Makes a demo out of another one, with its operations changed: the negative controls' tool.
 
 Runs in: tests. May call: gdbrr.demo, the imitation of the engine's log.
-Owns: nothing. The result is a demo that gdbrr itself would write, but for what the change did.
+Owns: nothing. The result is a demo that gdbrr itself would write for this user, but for what the change did.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from gdbrr.abi import lib
 from gdbrr.demo.events import Event
 from gdbrr.demo.pack import pack
 from gdbrr.demo.reader import Demo
+from gdbrr.launch import own
 
 Change = Callable[[list[Op]], list[Op]]
 
@@ -38,5 +39,5 @@ def alter(demo: Path, out: Path, change: Change) -> Path:
     end = manifest["end"]
     finish_recording(recording, log, ({"exit": 1, "signal": 2}.get(end["kind"], 0), end["value"]))
     (recording / "manifest.json").write_text(json.dumps(manifest))
-    pack(recording, out)
+    pack(recording, out, key=own.key())
     return out

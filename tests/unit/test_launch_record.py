@@ -16,9 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from gdbrr.demo import seal
 from gdbrr.demo.reader import Demo
-from gdbrr.demo.writer import Writer, atomic
-from gdbrr.launch import host
+from gdbrr.demo.writer import Writer
+from gdbrr.files import draft
+from gdbrr.launch import host, own
 from harness import ROOT, programs
 from harness.run import gdbrr
 
@@ -266,10 +268,10 @@ def test_other_exit_status_is_not_synchronised(tmp_path: Path) -> None:
     gdbrr("replay", "x.demo", cwd=tmp_path).expect(125)
 
 
-def _edited(tmp_path: Path, demo: Path, **changes: object) -> Path:
-    """The same demo with another manifest."""
+def _edited(tmp_path: Path, demo: Path, own_key: bool = True, **changes: object) -> Path:
+    """The same demo with another manifest; without OWN_KEY as somebody else would make it."""
     edited = tmp_path / "edited.demo"
-    with Demo.open(demo) as source, atomic(edited) as file:
+    with Demo.open(demo) as source, draft(edited) as file:
         writer = Writer(file, {**source.manifest, **changes})
         for thread in range(len(source.threads)):
             for number in source.stream_blocks(thread)[0]:
@@ -279,12 +281,14 @@ def _edited(tmp_path: Path, demo: Path, **changes: object) -> Path:
             _, runs, positions = source.order(which)
             writer.order(runs.tobytes(), sum(runs[1::2]), positions.tobytes())
         writer.finish([(row.start, row.bytes, None) for row in source.epochs])
+        if own_key:
+            seal.put(file, own.key() or b"")
     return edited
 
 
 def test_demo_of_somebody_else_needs_trust(two_threads: Path, tmp_path: Path) -> None:
     gdbrr("record", "-o", "x.demo", two_threads, cwd=tmp_path).expect(7)
-    foreign = _edited(tmp_path, tmp_path / "x.demo", host={"id": "0" * 32})
+    foreign = _edited(tmp_path, tmp_path / "x.demo", own_key=False)
     done = gdbrr("replay", foreign).expect(1)
     assert str(two_threads) in done.err
     assert "executed natively: " in done.err

@@ -158,3 +158,70 @@ def test_trace_is_a_ring(control: Control) -> None:
     pcs, whole = control.trace(slot)
     assert not whole
     assert (pcs[-3], pcs[-2:]) == (99, [100, 101])
+
+
+@pytest.mark.parametrize("hits", [1 << 40, (1 << 64) - 1, lib.GR_HITS + 1])
+def test_more_hits_than_there_can_be_are_no_hits(hits: int, control: Control) -> None:
+    """INVARIANT(page-is-untrusted), as for all that follow."""
+    slot = control.take_slot()
+    slot.arm([Armed(0x1000, 4, lib.GR_POINT_CHANGE)])
+    slot._raw.hits = hits
+    with pytest.raises(ProcessEnded, match="tampered"):
+        slot.take_hits([])
+    assert len(slot.hits()) == lib.GR_HITS
+
+
+def test_a_hit_of_no_point_and_one_with_an_endless_place(control: Control) -> None:
+    slot = control.take_slot()
+    slot.arm([Armed(0x1000, 4, lib.GR_POINT_CHANGE)])
+    slot._raw.hits = 1
+    slot._raw.hit[0].place_len = (1 << 64) - 1
+    assert len(slot.hits()[0].place) == lib.GR_PLACE
+    slot._raw.hit[0].point = 1
+    with pytest.raises(ProcessEnded, match="tampered"):
+        slot.hits()
+
+
+def test_lengths_that_lead_beyond_their_room(control: Control, play: Callable[[Slot, Script], int]) -> None:
+    slot = control.take_slot()
+
+    def answer(slot: Slot) -> None:
+        next_command(slot, 0)
+        control._raw.digest_len = lib.GR_DIGEST_ROOM + 1
+        announce(slot, lib.GR_S_STANDING)
+
+    slot._raw.state = lib.GR_S_STANDING
+    play(slot, answer)
+    with pytest.raises(ProcessEnded, match="tampered"):
+        control.digest(slot)
+    slot._raw.trace_len = (1 << 64) - 1
+    assert len(control.trace(slot)[0]) == lib.GR_TRACE_MAX
+    slot._raw.stretches = (1 << 32) - 1
+    slot._raw.stretch[0].start, slot._raw.stretch[0].end = 0x1000, 0x2000
+    slot._raw.stretch[1].start, slot._raw.stretch[1].end = 0x1000, (1 << 64) - 1
+    slot._raw.stretch[2].start, slot._raw.stretch[2].end = 0x2000, 0x1000
+    assert slot.take_stretches() == [(0x1000, 0x2000)]
+
+
+def test_a_panic_of_no_kind(control: Control) -> None:
+    slot = control.take_slot()
+    slot._raw.panic.set, slot._raw.panic.code = 1, 4711
+    slot._raw.panic.text = b"\x1b" * (lib.GR_PANIC_TEXT - 1) + b"x"
+    with pytest.raises(ProcessEnded, match="tampered"):
+        _ = slot.panic
+
+
+def test_what_was_written_here_is_not_read_back(control: Control) -> None:
+    slot = control.take_slot(lib.GR_SLOT_HOLD_END, 3)
+    slot._raw.flags, slot._raw.final_thread = 0xFFFFFFFF, 7
+    slot.flag(lib.GR_SLOT_TRACE)
+    assert (slot._raw.flags, slot.flags, slot.final_thread) == (
+        lib.GR_SLOT_HOLD_END | lib.GR_SLOT_TRACE, lib.GR_SLOT_HOLD_END | lib.GR_SLOT_TRACE, 3,
+    )  # fmt: skip
+
+
+def test_numbers_of_no_process(control: Control) -> None:
+    slot = control.take_slot()
+    slot._raw.pid = 0xFFFFFFFF
+    with pytest.raises(ProcessEnded):
+        slot.wait([lib.GR_S_STANDING])

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, printable, size, tell
+from gdbrr.cli.words import Layout, number, printable, say, size, tell
 from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ def main(args: argparse.Namespace) -> int:
     with Demo.open(args.demo) as demo:
         carried.check_whole(demo)
         if not any(choice) and not args.env:
-            print("\n".join(table(redact.Redactor(demo, args.trust))))
+            say("\n".join(table(redact.Redactor(demo, args.trust))))
             return 0
         check_output(out)
         if out.exists() and out.samefile(args.demo):

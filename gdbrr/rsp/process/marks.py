@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
+from gdbrr import files
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.model import Moment
 
@@ -77,8 +76,7 @@ def _read(path: Path) -> dict[str, Moment]:
     """Whoever made the demo may have made this file as well, so nothing in it is believed that has another shape."""
     marks: dict[str, Moment] = {}
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
-            rows = json.loads(file.read(_LARGEST))
+        rows = json.loads(files.content(path, _LARGEST))
         for name, text in rows.items() if isinstance(rows, dict) else ():
             with contextlib.suppress(GdbrrError, TypeError):
                 if _NAME.match(name) and not _TAKEN.match(name):
@@ -87,17 +85,7 @@ def _read(path: Path) -> dict[str, Moment]:
 
 
 def _write(path: Path, marks: Mapping[str, Moment]) -> None:
-    text = json.dumps({name: str(moment) for name, moment in sorted(marks.items())}, indent=1) + "\n"
     try:
-        handle, fresh = tempfile.mkstemp(dir=path.parent, prefix=path.name)
-        try:
-            with open(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.replace(fresh, path)
-        except BaseException:
-            os.unlink(fresh)
-            raise
-    except OSError as error:
-        raise GdbrrError(
-            f"{path} cannot be written: {error.strerror}", hint="copy the demo to where you may write"
-        ) from None
+        files.write(path, json.dumps({name: str(moment) for name, moment in sorted(marks.items())}, indent=1) + "\n")
+    except GdbrrError as error:
+        raise GdbrrError(error.message, hint="copy the demo to where you may write") from None
