@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from gdbrr.config.profiles import Profile
 from gdbrr.errors import GdbrrError
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.marks import Marks
@@ -25,7 +26,6 @@ from gdbrr.timeline.model import Interrupted, Progress, ThreadView, Timeline
 from gdbrr.timeline.state.stops import NotFound
 
 if TYPE_CHECKING:
-    from gdbrr.config.profiles import Profile
     from gdbrr.demo.manifest import SavedAt
     from gdbrr.launch.live import LiveRecording
     from gdbrr.timeline.live.follow import Following
@@ -95,10 +95,10 @@ def _for_seconds(limit: float | None) -> Progress | None:
 
 def _facts(path: Path, manifest: Mapping[str, Any]) -> list[list[str]]:
     started, end = manifest.get("started"), manifest.get("end", {})
-    values = manifest.get("profile", {}).get("values", {})
-    seed = values.get("seed", {}).get("value")
-    seeded = manifest.get("order") in ("random", "pct") and seed is not None and seed != ""
-    order = str(manifest.get("order", "?")) + (f", seed {seed}" if seeded else "")
+    order = str(manifest.get("order", "?"))
+    with contextlib.suppress(GdbrrError):
+        seed = Profile.from_json(manifest.get("profile")).seed
+        order += f", seed {seed}" if seed else ""
     rows = [["demo", str(path)]]
     if started is not None:
         rows.append(["recorded", time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(started))])

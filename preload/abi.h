@@ -323,6 +323,7 @@ struct gr_ctl {
 	uint32_t started;    // the constructor has run
 	uint32_t tasks_most; // replay: threads that all its processes together may have, about; the launcher's
 	uint32_t pad;
+	uint64_t steps;      // recording one thread at a time: operations in front of which the turn could change hands
 	uint64_t overtaken;  // how often a thread lost the turn inside of an operation and went on beside the next one
 	uint64_t time_base;  // CLOCK_MONOTONIC in microseconds when the constructor ran; times of events count from here
 	uint64_t trap_pc;    // address behind the int3 of gr_debug_trap

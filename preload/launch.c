@@ -40,7 +40,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
+enum { EXIT_REFUSED = 1, EXIT_USAGE = 2, EXIT_BUSY = 75, EXIT_NOT_EXECUTABLE = 126, EXIT_NOT_FOUND = 127 };
 
 struct options {
 	const char *ctl, *data, *env_file, *exe, *cwd, *stack_limit, *ignored, *blocked, *carried, *log;
@@ -320,6 +320,8 @@ static _Noreturn void exec_failed(const struct options *opt, int err)
 		refuse(EXIT_NOT_EXECUTABLE, "a script needs a first line like #!/bin/sh", "%s is not in a format that the kernel can run", exe);
 	case E2BIG:
 		refuse(EXIT_NOT_EXECUTABLE, "pass less", "the arguments and environment of %s are too long", exe);
+	case EAGAIN:
+		refuse(EXIT_BUSY, "end some processes", "%s cannot be run: %s", exe, strerror(err));
 	default:
 		refuse(EXIT_NOT_EXECUTABLE, "see execve(2)", "%s cannot be run: %s", exe, strerror(err));
 	}
@@ -460,7 +462,7 @@ int main(int argc, char **argv)
 		child_run(&opt, env, controller, sync[1]);
 	}
 	if (child < 0)
-		refuse(EXIT_REFUSED, "end some processes", "no new process: %s", strerror(errno));
+		refuse(errno == EAGAIN ? EXIT_BUSY : EXIT_REFUSED, "end some processes", "no new process: %s", strerror(errno));
 	ctl->slot[0].pid = (uint32_t)child;
 	close(sync[1]);
 	exec_await(&opt, sync[0]);

@@ -21,7 +21,7 @@ from gdbrr.errors import GdbrrError
 if TYPE_CHECKING:
     from gdbrr.demo.facts import End
     from gdbrr.demo.reader import Demo
-    from gdbrr.report.waits import Wait
+    from gdbrr.launch.waits import Wait
 
 EPILOG = """\
 examples:
@@ -189,7 +189,7 @@ def order_of(manifest: dict[str, Any]) -> str:
     if order not in SEEDED:
         return order
     try:
-        return f"{order}, seed {Profile.from_json(manifest.get('profile')).values['seed'].value}"
+        return f"{order}, seed {Profile.from_json(manifest.get('profile')).seed}"
     except GdbrrError:
         return order
 
@@ -221,7 +221,7 @@ def _epoch_table(demo: Demo) -> Iterator[str]:
 
 def _waits(demo: Demo) -> list[Wait]:
     """What threads were doing when a signal ended them: a deadlock that somebody lost patience with."""
-    from gdbrr.report import waits
+    from gdbrr.launch import waits
 
     return waits.at_the_end(demo) if demo.end.kind == "signal" else []
 

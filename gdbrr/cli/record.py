@@ -57,9 +57,11 @@ the first page.
 
 --runs N makes up to N recordings in order pct (or --order random), with the seeds from --seed (default 1) on, with no
 input, and keeps the demo of the first that fails. FAILURE is one of: failure (default: exit status not 0, or killed
-by a signal), exit=N, exit!=N, signal, signal=N, crash, hang (nothing happens for 2 seconds; hang:SECONDS), output:REGEX
-(standard output or error match). Several --until: any of them. Shown is what the kept run printed; the exit status is 0
-when a demo was kept and 1 when no run failed. Ctrl-C ends it without one.
+by a signal), exit=N, exit!=N, signal, signal=N, crash, hang, output:REGEX (standard output or error match). A run hangs
+when threads have waited for each other for 2 seconds (hang:SECONDS): in a circle, or all of them; not when one waits
+for a time, a descriptor, a signal or a child. With idle:SECONDS it is enough that nothing happens. Several --until: any
+of them. Shown is what the kept run printed; the exit status is 0 when a demo was kept and 1 when no run failed. Ctrl-C
+ends it without one. The seed that is shown repeats the run by itself: gdbrr record --order pct --seed SEED.
 
 --save-on is for tests and CI: the demo is kept only where the run ended so (failure: exit status not 0, or any signal;
 crash: SIGSEGV, SIGABRT and the like), else nothing is left behind. What hinders the recording does not hinder the
@@ -146,7 +148,9 @@ def add_options(parser: argparse.ArgumentParser, output: str = "the demo to writ
     parser.add_argument(
         "--order-log", metavar="HOW", help="how parallel writes it down: clock, object, reduced or transitive (default)"
     )
-    parser.add_argument("--seed", metavar="N", help="what random and pct draw from; the same one, the same order")
+    parser.add_argument(
+        "--seed", metavar="N[:STEPS]", help="what random and pct draw from; the same one, the same order"
+    )
 
 
 def sets_of(args: argparse.Namespace) -> list[str]:
@@ -156,9 +160,17 @@ def sets_of(args: argparse.Namespace) -> list[str]:
         *args.sets,
         *([f"order={args.order}"] if args.order else []),
         *([f"order_log={args.order_log}"] if args.order_log else []),
-        *([f"seed={args.seed}"] if args.seed is not None else []),
+        *(_seed(args.seed) if args.seed is not None else []),
         *([f"digest={digest}"] if digest is not None else []),
     ]
+
+
+def _seed(word: str) -> list[str]:
+    """As --runs and `gdbrr info` name it: the number, and for the order pct the operations among which it was drawn."""
+    number, mark, steps = word.partition(":")
+    if not number.isdecimal() or bool(mark) != steps.isdecimal():
+        raise GdbrrError(f"--seed {word} is no seed", "try: --seed 7, or what --runs has shown", EXIT_USAGE)
+    return [f"seed={number}", *([f"pct.steps={steps}"] if steps else [])]
 
 
 def main(args: argparse.Namespace) -> int:
@@ -307,7 +319,7 @@ def try_seeds(args: argparse.Namespace, request: Request, demo: Path) -> int:
         if why and summary:
             sys.stdout.buffer.write(run.output)
             sys.stdout.flush()
-            drawn = f", with seed {seed}" if seed else ""
+            drawn = f", with seed {tries.drawn}" if seed else ""
             tell(f"gdbrr: run {count} of {args.runs} failed{drawn}: {printable(why)}")
             tell(line(demo, summary))
             for note in summary.notes:

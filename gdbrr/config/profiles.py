@@ -91,6 +91,12 @@ class Profile(NamedTuple):
         return self._replace(values={**self.values, key: Value(value, origin)})
 
     @property
+    def seed(self) -> str:
+        """All that was drawn from, as --seed takes it: the number, and of the order pct among how many operations."""
+        steps = f":{self.values['pct.steps'].value}" if self.values["order"].value == "pct" else ""
+        return f"{self.values['seed'].value}{steps}" if self.values["order"].value in SEEDED else ""
+
+    @property
     def guessed(self) -> str:
         """Why the order was guessed as it is; empty where somebody chose it."""
         origin = self.values["order"].origin

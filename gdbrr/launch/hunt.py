@@ -6,6 +6,7 @@ Owns: the language of `--until`; the directory of the run under way; the program
 
 from __future__ import annotations
 
+import bisect
 import contextlib
 import os
 import re
@@ -13,15 +14,15 @@ import select
 import signal
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.abi import lib
 from gdbrr.config import schema
 from gdbrr.config.profiles import SEEDED, Profile, Value
 from gdbrr.errors import EXIT_USAGE, GdbrrError
-from gdbrr.launch import record
+from gdbrr.launch import record, spawn
+from gdbrr.launch.deadlock import Deadlock
 from gdbrr.launch.ends import errors, keep
 from gdbrr.launch.signals import terminal_signals
 
@@ -29,14 +30,18 @@ if TYPE_CHECKING:
     from gdbrr.demo.pack import Summary
 
 HANG = 2.0
-"""Seconds in which nothing happens, after which a run hangs."""
+"""Seconds for which threads wait for each other, after which a run hangs."""
 PATIENCE = 2.0
 """Seconds that a run gets to end after SIGTERM."""
 _LOOK = 0.1
 _MOST_OUTPUT = 1 << 24
 Beside = Callable[[], contextlib.AbstractContextManager[Callable[[int], int]]]
 """What is done beside a run. Asked now and then, with the program's id, it tells which signal that gets; 0: none."""
-_WAY_OUT = "FAILURE is failure, exit=N, exit!=N, signal, signal=N, crash, hang, hang:SECONDS or output:REGEX"
+_WAY_OUT = (
+    "FAILURE is failure, exit=N, exit!=N, signal, signal=N, crash, hang, hang:SECONDS, idle:SECONDS or output:REGEX"
+)
+_PAUSES = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0)
+"""Seconds to wait before the next try where the machine has no process for a run."""
 
 
 @dataclass
@@ -47,7 +52,8 @@ class Run:
     """As a shell shows it."""
     ended_by: int
     """The signal that ended it, or 0."""
-    hung: bool = False
+    hung: str = ""
+    """Why it was ended: nothing would have happened any more."""
     output: bytes = b""
 
 
@@ -58,11 +64,13 @@ class Until:
     tests: tuple[Callable[[Run], str], ...]
     """Each says why the run failed, or nothing."""
     hang: float = 0.0
-    """Seconds without anything happening that are one, too; 0: never."""
+    """Seconds after which a deadlock is one, too; 0: never."""
+    idle: float = 0.0
+    """The same for seconds in which nothing happens, whatever for."""
 
     def why(self, run: Run) -> str:
         if run.hung:
-            return f"nothing happened for {self.hang:g} seconds"
+            return run.hung
         return next(filter(None, (test(run) for test in self.tests)), "")
 
 
@@ -94,14 +102,14 @@ def _parse(word: str) -> Callable[[Run], str]:
 
 
 def parse(words: Sequence[str]) -> Until:
-    hang, tests = 0.0, []
+    limits, tests = {"hang": 0.0, "idle": 0.0}, []
     for word in words or ["failure"]:
-        limit = re.fullmatch(r"hang(?::(\d+(?:\.\d+)?))?", word)
+        limit = re.fullmatch(r"(hang|idle):([0-9]+(?:\.[0-9]+)?)|(hang)", word)
         if limit:
-            hang = float(limit[1] or HANG)
+            limits[limit[1] or limit[3]] = max(float(limit[2] or HANG), _LOOK)
         else:
             tests.append(_parse(word))
-    return Until(tuple(tests), hang)
+    return Until(tuple(tests), limits["hang"], limits["idle"])
 
 
 # ---------------------------------------------------------------- one run
@@ -139,8 +147,10 @@ class Hunt:
     demo: Path
     until: Until
     runs: int = 0
-    steps: int = 0
-    """Operations of the longest run so far."""
+    drawn: str = ""
+    """What repeats the newest run, as --seed takes it; empty where nothing was drawn."""
+    _steps: list[int] = field(default_factory=list)
+    """Operations of each run so far, least first."""
     interrupted: bool = False
     limit: float = 0.0
     """Seconds that a run may take, after which it is ended; 0: as long as it likes."""
@@ -152,26 +162,43 @@ class Hunt:
     def attempts(self, most: int) -> Iterator[tuple[int, int]]:
         """(number of the run, seed or 0), in front of each run that `attempt` is to make."""
         first = int(self.request.profile.values["seed"].value) or 1
+        seeds = schema.keys()["seed"].knob[0].max
         for number in range(most):
             if self.interrupted:
                 return
             self.runs = number + 1
-            yield self.runs, (first + number if self.request.profile.values["order"].value in SEEDED else 0)
+            seeded = self.request.profile.values["order"].value in SEEDED
+            yield self.runs, (1 + (first + number - 1) % seeds if seeded else 0)
 
     def profile(self, seed: int) -> Profile:
         """The profile of the run with this seed. INVARIANT(points-in-the-run): change points are drawn among as many
-        operations as the program makes, as far as earlier runs have shown."""
+        operations as the program makes, as far as earlier runs have shown: half of them made more, half fewer. One that
+        turned in a circle for a while says nothing about the others."""
         profile = self.request.profile
         values = dict(profile.values)
         if seed:
-            values["seed"] = Value(1 + (seed - 1) % schema.keys()["seed"].knob[0].max, "--runs")
-        if self.steps and values["order"].value == "pct" and values["pct.steps"].origin == "default":
-            values["pct.steps"] = Value(self.steps, "--runs")
+            values["seed"] = Value(seed, "--runs")
+        if self._steps and values["order"].value == "pct" and values["pct.steps"].origin == "default":
+            most = schema.keys()["pct.steps"].knob[0].max
+            values["pct.steps"] = Value(min(self._steps[len(self._steps) // 2], most), "--runs")
         return profile._replace(values=values)
 
     def attempt(self, seed: int) -> tuple[str, Run, Summary | None]:
-        """Make one run; (why it failed, how it went, what the demo holds), without a demo where it did not."""
+        """Make one run; (why it failed, how it went, what the demo holds), without a demo where it did not.
+
+        INVARIANT(busy-is-no-failure): that the machine has no process to give says nothing about the program, and one
+        moment of it must not cost the hours before; a run that has not begun is begun again, for half a minute."""
+        for pause in _PAUSES:
+            with contextlib.suppress(spawn.Busy):
+                return self._attempt(seed)
+            time.sleep(pause)
+            if self.interrupted:
+                break
+        return self._attempt(seed)
+
+    def _attempt(self, seed: int) -> tuple[str, Run, Summary | None]:
         request = self.request._replace(profile=self.profile(seed))
+        self.drawn = request.profile.seed
         recording = record.Recording(request, record.recording_of(self.demo))
         try:
             with open(self.input, "rb") as given, _pipe() as (ours, theirs):
@@ -187,7 +214,8 @@ class Hunt:
         except BaseException:
             recording.remove()
             raise
-        self.steps = max(self.steps, int(recording.page.c.clock & ~lib.GR_CLOSED))
+        if not ended and recording.page.c.steps:
+            bisect.insort(self._steps, int(recording.page.c.steps))
         if not why or ended:
             recording.remove()
             return "", run, None
@@ -209,8 +237,9 @@ class Hunt:
 
     def _await(
         self, recording: record.Recording, wake: int, ours: int, beside: Callable[[int], int]
-    ) -> tuple[bytearray, bool, int]:
-        output, hung, ending, still = bytearray(), False, 0.0, _Stillness()
+    ) -> tuple[bytearray, str, int]:
+        output, hung, ending, still = bytearray(), "", 0.0, _Stillness()
+        deadlock = Deadlock(recording, self.until.hang)
         began = time.monotonic()
         poll = select.poll()
         poll.register(wake, select.POLLIN)
@@ -231,7 +260,10 @@ class Hunt:
             recording.note_objects()
             if number := beside(recording.pid):
                 recording.hand_on(number)
-            hung = hung or 0 < self.until.hang <= still.seconds(recording)
+            if self.until.hang and not ending:
+                hung = hung or deadlock.look()
+            if 0 < self.until.idle <= still.seconds(recording) and not ending:
+                hung = hung or f"nothing happened for {self.until.idle:g} seconds"
             self.late = self.late or 0 < self.limit < time.monotonic() - began
             if (hung or self.interrupted or self.late) and not ending:
                 ending = time.monotonic() + PATIENCE

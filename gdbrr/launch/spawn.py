@@ -25,6 +25,11 @@ from gdbrr.launch.engine import Engine
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
 LAUNCHER_REFUSED = 1
+LAUNCHER_BUSY = 75
+
+
+class Busy(GdbrrError):
+    """There is no process to be had now; a moment later there may be."""
 
 
 class Start(NamedTuple):
@@ -135,7 +140,7 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
             os.waitpid(pid, 0)
     if slot.panic.set and slot.panic.code == lib.GR_PANIC_REFUSED:
         panic = read_panic(slot.panic)
-        raise GdbrrError(panic.text, panic.hint, status)
+        raise (Busy if status == LAUNCHER_BUSY else GdbrrError)(panic.text, panic.hint, status)
     # What the launcher itself says is on standard error by now: the control page was not there yet.
     hint = "see what it says above" if status == LAUNCHER_REFUSED else "build gdbrr again"
     raise GdbrrError(f"gdbrr-launch ended with status {status}", hint)
@@ -146,7 +151,7 @@ def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:
     try:
         pid = os.posix_spawn(words[0], words, {}, file_actions=actions)
     except BlockingIOError as error:
-        raise GdbrrError(
+        raise Busy(
             f"this machine refuses another process (error {error.errno})", "raise `ulimit -u`, or end some"
         ) from None
     try:

@@ -61,7 +61,7 @@ static void change_points(struct gr_thread *self)
 {
 	int64_t depth = gr_ctl->knob[GR_KNOB_pct_depth];
 	for (int64_t i = 0; i < depth && i < CHANGES; i++)
-		if (pct.change[i] == gr_turn.operations)
+		if (pct.change[i] == gr_ctl->steps)
 			self->seat.priority = depth - i;
 }
 

@@ -20,7 +20,6 @@ struct gr_turn {
 	uint64_t since; // what its owner had counted then
 	uint32_t more;  // and what else counts since then
 	bool hurry;     // the owner has had it for long
-	uint64_t operations;
 	struct gr_thread *urgent;
 	uint32_t dying; // kernel id of a thread that is on its way out of the kernel
 	uint32_t *dying_ctid;

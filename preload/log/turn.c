@@ -286,7 +286,7 @@ void gr_turn_in_vain(struct gr_thread *self)
 static struct gr_thread *next(struct gr_thread *self, enum gr_step step)
 {
 	gr_turn.steps++;
-	gr_turn.operations++;
+	gr_ctl->steps++;
 	self->seat.asked = GR_ASK_NOTHING;
 	struct gr_thread *t = gr_choice_next(self, step);
 	if (t != self)

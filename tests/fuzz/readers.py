@@ -19,9 +19,9 @@ from gdbrr.config.profiles import Profile
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import inputs, record, replay, watchdog
+from gdbrr.launch import inputs, record, replay, waits, watchdog
 from gdbrr.launch.carried import collect
-from gdbrr.report import causes, divergence, waits
+from gdbrr.report import causes, divergence
 from gdbrr.sparse import minimize, payload, redact, tour
 from gdbrr.timeline import clock, timeline
 from gdbrr.timeline.calls import Calls, Signals

@@ -6,6 +6,7 @@ Owns: how many seeds may be needed for each of the seeded bugs (bench/bugs.py co
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -22,7 +23,8 @@ from typing import Any
 import pytest
 
 from gdbrr.config import profiles
-from gdbrr.errors import EXIT_USAGE
+from gdbrr.demo.reader import Demo
+from gdbrr.errors import EXIT_USAGE, GdbrrError
 from gdbrr.launch import engine, record
 from gdbrr.launch import hunt as hunts
 from harness import programs
@@ -54,10 +56,22 @@ def bug(name: str) -> tuple[str | Path, ...]:
 
 
 def found(result: Result) -> tuple[int, int]:
-    """(run, seed)"""
-    match = re.search(r"run (\d+) of \d+ failed, with seed (\d+): ", result.err)
+    """(run, number of the seed)"""
+    match = re.search(r"run (\d+) of \d+ failed, with seed (\d+)(?::\d+)?: ", result.err)
     assert match, result.describe()
     return int(match[1]), int(match[2])
+
+
+def seed_of(result: Result) -> str:
+    match = re.search(r"failed, with seed ([0-9:]+): ", result.err)
+    assert match, result.describe()
+    return match[1]
+
+
+def operations(demo: Path) -> list[tuple[int, int, int, int]]:
+    """What happened in which order."""
+    with Demo.open(demo) as opened:
+        return [(event.thread, event.kind, event.nr, event.object) for event in opened.events()]
 
 
 @pytest.mark.parametrize("order", ["random", "pct"])
@@ -78,13 +92,97 @@ def test_a_deadlock_shows_who_waits_for_whom(tmp_path: Path) -> None:
     assert [(row["thread"], row["threads"]) for row in waits] == [(0, [1]), (1, [2]), (2, [1])]
 
 
-def test_the_seed_fails_again(tmp_path: Path) -> None:
+@pytest.mark.parametrize("order", ["random", "pct"])
+@pytest.mark.parametrize("name", ["lost_update", "wrong_lock", "check_then_act", "deadlock"])
+def test_the_printed_seed_alone_repeats_the_run(name: str, order: str, tmp_path: Path) -> None:
     demo, again = tmp_path / "x.demo", tmp_path / "again.demo"
-    result = hunt(demo, *bug("lost_update")).expect(0)
-    values = json.loads(gdbrr("info", "--json", demo).expect(0).out)["profile"]["values"]
-    assert (values["order"]["value"], values["seed"]["value"]) == ("pct", found(result)[1])
-    chosen = ("--seed", str(values["seed"]["value"]), "--set", f"pct.steps={values['pct.steps']['value']}")
-    gdbrr("record", "--order", "pct", *chosen, "-o", again, *bug("lost_update")).expect(1)
+    until = ("--until", "failure", "--until", "hang:0.5")
+    seed = seed_of(hunt(demo, "--order", order, *until, *bug(name)).expect(0))
+    assert f"order      {order}, seed {seed}, " in gdbrr("info", demo).expect(0).out
+    if name == "deadlock":
+        hunt(again, "--order", order, "--seed", seed, *until, *bug(name), runs=1).expect(0)
+    else:
+        gdbrr("record", "--order", order, "--seed", seed, "-o", again, *bug(name)).expect(1)
+    assert operations(again) == operations(demo)
+
+
+def test_one_run_that_spins_does_not_thin_the_draw_of_later_ones(tmp_path: Path) -> None:
+    program = Path("/bin/true")
+    profile = profiles.resolve(None, program, ["order=pct"])
+    request = record.Request([str(program)], surroundings(), str(tmp_path), profile, engine.find())
+    tries = hunts.Hunt(request, tmp_path / "x.demo", hunts.parse(["failure"]))
+    assert tries.profile(7).seed == f"7:{profile.values['pct.steps'].value}"
+    tries._steps += [50, 60, 10_000_000]
+    assert tries.profile(7).seed == "7:60"
+    chosen = request._replace(profile=profiles.resolve(None, program, ["order=pct", "pct.steps=9"]))
+    assert hunts.Hunt(chosen, tmp_path / "x.demo", hunts.parse(["failure"]), _steps=[50]).profile(7).seed == "7:9"
+
+
+def test_operations_are_counted_and_not_the_clock(tmp_path: Path) -> None:
+    """Each operation that is a place to hand the turn over, once: a system call has two events, a lock one."""
+    counts = []
+    for passes in ("0", "1000"):
+        program = [str(programs.build("turn_counts")), passes]
+        profile = profiles.resolve(None, Path(program[0]), ["order=pct", "seed=1"])
+        request = record.Request(program, surroundings(), str(tmp_path), profile, engine.find())
+        tries = hunts.Hunt(request, tmp_path / "x.demo", hunts.parse(["signal"]))
+        tries.attempt(1)
+        counts += tries._steps
+    assert counts[1] - counts[0] == 3 * 1000
+
+
+@pytest.mark.parametrize(
+    ("kind", "why"),
+    [
+        ("circle", r"thread 1 waits for a mutex .*: thread 2; thread 2 waits for a mutex .*: thread 1: a deadlock"),
+        ("beside_sleep", r"thread 1 waits .*: thread 2; thread 2 waits .*: thread 1: a deadlock"),
+        ("beside_work", r"thread 1 waits .*: thread 2; thread 2 waits .*: thread 1: a deadlock"),
+        ("readers", r"waits for a read-write lock, to write .*: thread 1: a deadlock"),
+        ("own", r"thread 0 waits for a mutex at .*: thread 0: a deadlock"),
+        ("kept", r"thread 0 waits for a mutex at .*: thread 1: a deadlock"),
+        ("barrier", r"thread 1 waits at the barrier .*; thread 2 waits at the barrier .*: a deadlock"),
+        ("nobody", r"thread 0 waits for a semaphore .*: a deadlock"),
+    ],
+)
+@pytest.mark.parametrize("order", ["pct", "parallel"])
+def test_who_waits_for_whom_is_a_deadlock(kind: str, why: str, order: str, tmp_path: Path) -> None:
+    words = ("--order", order, "--until", "hang:0.5", "--", programs.build("hang_kinds"), kind)
+    assert re.search(why, hunt(tmp_path / "x.demo", *words, runs=1).expect(0).err)
+
+
+@pytest.mark.parametrize("kind", ["sleeps", "limit", "limit_in_circle", "look", "child", "alarmed", "timer"])
+@pytest.mark.parametrize("order", ["pct", "parallel"])
+def test_waiting_for_a_while_is_none(kind: str, order: str, tmp_path: Path) -> None:
+    words = ("--order", order, "--until", "hang:0.5", "--", programs.build("hang_kinds"), kind)
+    assert "none of 1 run failed" in hunt(tmp_path / "x.demo", *words, runs=1).expect(1).err
+
+
+def test_idling_is_asked_for_by_its_name(tmp_path: Path) -> None:
+    words = ("--until", "idle:0.5", "--", programs.build("hang_kinds"), "sleeps")
+    assert "nothing happened for 0.5 seconds" in hunt(tmp_path / "x.demo", *words, runs=1).expect(0).err
+
+
+@pytest.mark.parametrize("times", [2, 100])
+def test_a_machine_without_a_process_to_give_is_asked_again(
+    times: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, real = [], os.posix_spawn
+
+    def refuse(*words: Any, **options: Any) -> int:
+        asked.append(words)
+        if len(asked) <= times:
+            raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
+        return real(*words, **options)
+
+    monkeypatch.setattr(os, "posix_spawn", refuse)
+    monkeypatch.setattr(hunts, "_PAUSES", (0.01, 0.01, 0.01))
+    if times < 3:
+        attempted(tmp_path)
+    else:
+        with pytest.raises(GdbrrError, match="refuses another process"):
+            attempted(tmp_path)
+        assert len(asked) == 4
+    assert not list(tmp_path.iterdir())
 
 
 def test_output_is_a_failure(tmp_path: Path) -> None:
@@ -105,6 +203,8 @@ def test_none_failed(tmp_path: Path) -> None:
         (("--runs", "0"), "no number of runs"),
         (("--runs", "5", "--until", "sometimes"), "--until sometimes means nothing"),
         (("--runs", "5", "--until", "output:("), "--until output:("),
+        (("--runs", "5", "--until", "idle"), "--until idle means nothing"),
+        (("--runs", "5", "--seed", "7:x"), "--seed 7:x is no seed"),
         (("--until", "crash"), "--until belongs to --runs"),
     ],
 )

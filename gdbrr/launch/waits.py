@@ -1,4 +1,4 @@
-"""Who waits for whom where a demo ends: what a deadlock looks like.
+"""Who waits for whom where a demo or a recording ends: what a deadlock looks like.
 
 Runs in: commands outside GDB. May call: abi, demo, config.
 Owns: the wording of one thread's state at the end.
@@ -7,7 +7,7 @@ Owns: the wording of one thread's state at the end.
 from __future__ import annotations
 
 import bisect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from gdbrr.abi import lib
@@ -46,6 +46,10 @@ class Wait:
     object: int
     holders: tuple[int, ...]
     """Threads that have what it waits for, or the thread it wants to join."""
+    op: int = 0
+    """The operation that it waits to do; 0 where it may be in none, or in a system call."""
+    stamp: int = 0
+    """Of its last event: as long as that is the same it has not gone on."""
 
     def line(self) -> str:
         held = ", ".join(f"thread {holder}" for holder in self.holders)
@@ -116,7 +120,7 @@ def at_the_end(demo: Demo) -> list[Wait]:
     for event in demo.events():
         state.see(event)
     rows = (_row(thread, event, state) for thread, event in sorted(state.last.items()))
-    return [row for row in rows if row]
+    return [replace(row, stamp=state.last[row.thread].stamp) for row in rows if row]
 
 
 def _row(thread: int, event: Event, state: _State) -> Wait | None:
@@ -124,15 +128,16 @@ def _row(thread: int, event: Event, state: _State) -> Wait | None:
     if kind == lib.GR_OP_EXIT:
         return None
     if kind == lib.GR_OP_BLOCK and event.result == lib.GR_OP_JOIN:
-        return Wait(thread, "waits for the end of a thread", thing, state.thread_at(thing))
+        return Wait(thread, "waits for the end of a thread", thing, state.thread_at(thing), event.result)
     if kind == lib.GR_OP_BLOCK:
         holders = tuple(dict.fromkeys(state.held.get(thing, ())))
         if not holders and event.check:  # a mutex whose taking was only counted
             holders = (event.check - 1,)
-        return Wait(thread, f"waits for {_NAMES.get(event.result, 'an object')} at {thing:#x}", thing, holders)
+        name = _NAMES.get(event.result, "an object")
+        return Wait(thread, f"waits for {name} at {thing:#x}", thing, holders, event.result)
     if kind == lib.GR_OP_LIBRARY_LOCK and event.result and (event.check or state.held.get(thing)):
         holders = (event.check - 1,) if event.check else tuple(state.held[thing])
-        return Wait(thread, f"waits for a lock of the C library at {thing:#x}", thing, holders)
+        return Wait(thread, f"waits for a lock of the C library at {thing:#x}", thing, holders, kind)
     if kind == lib.GR_OP_COND_WAIT:
         return Wait(thread, f"waits for the condition variable at {thing:#x}", thing, ())
     if kind == lib.GR_OP_BARRIER_ARRIVE:
