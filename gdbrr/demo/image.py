@@ -23,6 +23,8 @@ _HEAD: int = ffi.sizeof("struct gr_image")
 _STREAM: int = ffi.sizeof("struct gr_stream")
 _RUN: int = ffi.sizeof("struct gr_run")
 _LEAST = 1 << 16
+_LEFT_TO_OTHERS = 20
+"""The part of a file system that no image takes."""
 _PIECE = 1 << 20
 _EVENT = 3
 """No event takes fewer bytes."""
@@ -53,7 +55,8 @@ def write_image(demo: Demo, path: Path, progress: Progress | None = None) -> Ima
     need = _HEAD + len(operations) * _STREAM + runs * _RUN + demo.stream_bytes
     place = Path(os.path.realpath(path)).parent  # a file without a name is known by its descriptor
     free = os.statvfs(place)
-    if need > free.f_bavail * free.f_frsize:
+    # A few bytes of a demo may stand for very many, and the place may be memory (tmpfs): something is left to others.
+    if need > (free.f_bavail - free.f_blocks // _LEFT_TO_OTHERS) * free.f_frsize:
         raise GdbrrError(f"{place} has no room for {need} bytes", hint="make room, or set TMPDIR")
     try:
         with open(path, "wb", opener=lambda name, flags: os.open(name, flags | os.O_CLOEXEC, 0o600)) as file:

@@ -11,9 +11,12 @@ import pytest
 
 from gdbrr import abi
 from gdbrr.abi import lib
+from gdbrr.ctl import control as controls
 from gdbrr.ctl import futex
 from gdbrr.ctl.control import Armed, Control, Match, ProcessEnded, Slot
 from gdbrr.errors import GdbrrError
+from gdbrr.launch import spawn
+from gdbrr.launch.engine import Engine
 
 Script = Callable[[Slot], None]
 
@@ -225,3 +228,27 @@ def test_numbers_of_no_process(control: Control) -> None:
     slot._raw.pid = 0xFFFFFFFF
     with pytest.raises(ProcessEnded):
         slot.wait([lib.GR_S_STANDING])
+
+
+def test_an_engine_that_does_not_start_is_not_waited_for(control: Control, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(controls, "START_LIMIT", 0.05)
+    with pytest.raises(ProcessEnded, match="did not start within"):
+        control.slot(0).wait([lib.GR_S_STANDING])
+    announce(control.slot(0), lib.GR_S_RUNNING)
+    with pytest.raises(ProcessEnded, match="does not answer"):
+        control.slot(0).wait([lib.GR_S_STANDING], timeout=0.2)
+
+
+def test_a_launcher_that_does_not_come_back_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It follows a packed program up to its engine, and that may not want to come there."""
+    monkeypatch.setattr(spawn, "START_LIMIT", 0.05)
+    launcher = tmp_path / "launcher"
+    launcher.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 600\n")
+    launcher.chmod(0o755)
+    start = spawn.Start("/bin/true", ["true"], [], None, bytes(16), -1)
+    with abi.made_ctl() as (page, fd):
+        with pytest.raises(GdbrrError, match="did not start within"):
+            spawn.launch(Engine(tmp_path / "engine", launcher), start, page, spawn.file_of(fd), tmp_path / "data")
+        page.close()
+    pid = (tmp_path / "pid").read_text().strip() if (tmp_path / "pid").exists() else "none"
+    assert not Path(f"/proc/{pid}").exists()
