@@ -13,6 +13,7 @@
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
+#include "../syscall/memory/alias.h"
 #include "files.h"
 #include "wake.h"
 
@@ -67,6 +68,7 @@ static void frozen(void *arg)
 	uint32_t seen = 0; // INVARIANT(no-command-lost): it may be told something before it has ever run
 	gr_slot = arg;
 	die_with_controller();
+	gr_alias_copied(true);
 	for (;;) {
 		enum gr_cmd cmd = gr_slot_command(&seen);
 		if (cmd == GR_CMD_DIE)
@@ -79,6 +81,7 @@ static void frozen(void *arg)
 			gr_slot = slot;
 			gr_slot->pid = gr_pid();
 			die_with_controller();
+			gr_alias_copied(false);
 			gr_wake();
 		}
 		if (pid < 0)
@@ -100,6 +103,7 @@ void gr_ckpt_freeze(struct gr_thread *self, uint32_t number)
 	}
 	struct gr_slot *slot = &gr_ctl->slot[number % GR_SLOTS];
 	gr_files_note();
+	gr_alias_before();
 	long pid = copy();
 	if (pid == 0)
 		gr_call_on((uint64_t)wake_stack + sizeof wake_stack, frozen, slot);
@@ -107,6 +111,7 @@ void gr_ckpt_freeze(struct gr_thread *self, uint32_t number)
 		refused(slot, pid);
 		return;
 	}
+	gr_alias_await();
 	// The copy is whole from here on, and need not have run to be told of.
 	slot->pid = pid;
 	slot->tick = gr_replay.tick;

@@ -7,17 +7,19 @@ Owns: the rows of docs/determinism.md that name it.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 
+import gdbrr
 from calls.test_programs import GDBRR, build, check
 from harness import users
 from harness.run import run
 
 ORDERS = ("parallel", "serial", "random", "pct")
-PROGRAMS = ("calls_fail_half", "calls_file_ends", "calls_own_memory", "calls_unknown")
+PROGRAMS = ("calls_fail_half", "calls_file_ends", "calls_map_twice", "calls_own_memory", "calls_unknown")
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -29,6 +31,34 @@ def test_memory_is_as_natively(name: str, order: str, tmp_path: Path) -> None:
     first = run(*GDBRR, "record", "--order", order, "--digest=1", "-o", demo, "--", program).expect(0)
     assert first.out == natively.out
     check(demo, first)
+
+
+@pytest.mark.parametrize(("name", "argument"), [("calls_file_ends", "/tmp"), ("calls_map_twice", "500")])
+def test_copies_of_a_replay_have_such_memory_for_themselves(name: str, argument: str, tmp_path: Path) -> None:
+    """Each stretch between two checkpoints is replayed again, beside the process that goes on."""
+    program, demo = build(name), tmp_path / "x.demo"
+    run(*GDBRR, "record", "--set", "epochs.ticks=16", "-o", demo, "--", program, argument).expect(0)
+    again = run(*GDBRR, "replay", "--check", demo).expect(0)
+    places = re.search(r"the state was the same at (\d+) places", again.err)
+    assert places and int(places[1]) > 30
+    with gdbrr.open(demo) as timeline:
+        ticks = range(50, int(timeline.end.tick), int(timeline.end.tick) // 7)
+        leaves = [timeline.seek(gdbrr.Moment.parse(str(tick))) for tick in ticks]
+        assert [leaf.tick for leaf in leaves] == list(ticks)
+
+
+def test_a_private_view_beside_a_shared_one_is_told(tmp_path: Path) -> None:
+    code = """import mmap, sys
+f = open(sys.argv[1], "r+b")
+shared = mmap.mmap(f.fileno(), 0)
+private = mmap.mmap(f.fileno(), 0, flags=mmap.MAP_PRIVATE) if len(sys.argv) > 2 else None
+"""
+    file = tmp_path / "file"
+    file.write_text("content")
+    for more, told in (["private"], True), ([], False):
+        demo = tmp_path / f"{told}.demo"
+        run(*GDBRR, "record", "-o", demo, "--", "/usr/bin/python3", "-Sc", code, file, *more).expect(0)
+        assert ("mapped to be private and to be shared" in run(*GDBRR, "info", demo).out) is told
 
 
 @pytest.mark.parametrize("order", ORDERS)

@@ -30,7 +30,6 @@ NANOSLEEP, WRITE, UNLINK = 230, 1, 87
         ("fork-shared", "a fork with memory that both processes can change"),
         ("clone-vm", "a process that shares the program's memory and runs beside it"),
         ("clone-files", "shares the program's descriptors"),
-        ("map-twice", "mapped twice to be shared"),
         ("traced", "the program calls ptrace, which cannot be recorded: a traced process is changed from outside"),
         ("io_uring", "io_uring_setup"),
         ("set-ids", "setuid, setgid or one of their kind, while several threads live"),

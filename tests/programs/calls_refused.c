@@ -54,13 +54,6 @@ int main(int argc, char **argv)
 		}
 		wait(NULL);
 	}
-	if (!strcmp(what, "map-twice")) {
-		int fd = memfd_create("x", 0);
-		if (ftruncate(fd, 4096))
-			return 1;
-		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_SHARED, fd, 0);
-	}
 	if (!strcmp(what, "int-0x80")) {
 		int pid;
 		__asm__ volatile("int $0x80" : "=a"(pid) : "a"(20) : "memory");

@@ -126,19 +126,17 @@ static void record_mprotect(struct gr_call *call)
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
 	struct gr_stores stores = {0};
 	const uint8_t *first = NULL;
-	bool alias = false;
 	uint64_t len = gr_whole_pages(a[1]);
 	call->result = gr_call_kernel(call);
+	first = gr_stores_open(call, 0, &stores);
 	if (GR_IS_ERR(call->result)) {
-		first = gr_stores_open(call, 0, &stores);
 		len = done_until(call);
 		if (len)
 			gr_store_add(&stores, GR_STORE_PROTECT, a[0], len, a[2], NULL);
 	}
 	// What was mapped to be read is written to from here on.
-	if (len && gr_view_protect(a[0], len, a[2], &alias)) {
-		if (alias)
-			gr_view_refuse_alias(call);
+	if (len && gr_view_protect(a[0], len, a[2])) {
+		gr_view_link(a[0], len, &stores);
 		gr_outside_own_range(a[0], len);
 	}
 	gr_stores_log(call, &ev, first, &stores);

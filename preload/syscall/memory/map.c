@@ -111,33 +111,20 @@ static uint64_t without_zeros(uint64_t window, uint64_t n)
 	return end;
 }
 
-static void log_contents(struct gr_call *call, struct gr_event *ev, uint64_t n, uint64_t there)
+static void log_contents(struct gr_call *call, struct gr_event *ev, uint64_t n, const struct gr_piece *stores)
 {
-	uint64_t window = window_of(call), len = gr_whole_pages(call->arg[1]);
-	const struct gr_store nothing = {call->result + there, len - there, GR_STORE_VOID, (uint32_t)call->arg[2]};
+	uint64_t window = window_of(call);
 	if (n >= GR_WINDOW_SIZE)
 		gr_panic(call->self, GR_PANIC_REFUSED, "a mapped file of %u bytes\nrecord it with the class `file` native", n, 0);
 	if (n && GR_RAW(SYS_mmap, window, n, PROT_READ, MAP_PRIVATE | MAP_FIXED, call->arg[4], call->arg[5]) != (long)window)
 		n = 0;
-	uint64_t bytes = n ? without_zeros(window, n) : 0, first = GR_EVENT_DATA - sizeof nothing;
+	uint64_t bytes = n ? without_zeros(window, n) : 0, first = GR_EVENT_DATA - stores->len;
 	const struct gr_piece all = {window, (uint32_t)bytes, false};
-	const struct gr_piece pieces[2] = {{window, (uint32_t)(bytes < first ? bytes : first), false}, {(uint64_t)&nothing, sizeof nothing, false}};
-	if (nothing.len) {
-		ev->object = sizeof nothing;
-		gr_log_pieces(call->self, ev, pieces, 2, 0);
-		gr_log_more(call->self, &all, pieces[0].len, call->result - window);
-	} else {
-		gr_log_pieces(call->self, ev, &all, bytes ? 1 : 0, call->result - window);
-	}
+	const struct gr_piece pieces[2] = {{window, (uint32_t)(bytes < first ? bytes : first), false}, *stores};
+	gr_log_pieces(call->self, ev, pieces, stores->len ? 2 : bytes ? 1 : 0, 0);
+	gr_log_more(call->self, &all, pieces[0].len, call->result - window);
 	if (n)
 		GR_RAW(SYS_munmap, window, n);
-}
-
-_Noreturn void gr_view_refuse_alias(const struct gr_call *call)
-{
-	gr_panic(call->self, GR_PANIC_REFUSED,
-		 "a file that is mapped twice to be shared, so that a store to one mapping shows in the other"
-		 "\nswitch double mapping off in the program, e.g. DOTNET_EnableWriteXorExecute=0", 0, 0);
 }
 
 // INVARIANT(zone-is-ours): a program that names an address as a wish only, as V8 does at random, is not given one where
@@ -165,8 +152,8 @@ static void record_mmap(struct gr_call *call)
 	}
 	bool write = a[2] & PROT_WRITE;
 	uint64_t there, len = gr_whole_pages(a[1]), bytes;
-	if (gr_view_alias(key, is_shared(call), write))
-		gr_view_refuse_alias(call);
+	if (is_shared(call) && is_anonymous(call))
+		key = gr_view_nameless();
 	if (a[3] & MAP_FIXED)
 		gr_outside_leaves(a[0], len);
 	call->result = ev.result = gr_lock_mapped(map_elsewhere(call), len);
@@ -184,12 +171,22 @@ static void record_mmap(struct gr_call *call)
 		gr_view_forget(call->result, len);
 	if (is_shared(call) && !is_anonymous(call))
 		gr_outside_mapped(call, key, write);
+	struct gr_stores stores;
+	const uint8_t *first = gr_stores_open(call, 0, &stores);
+	if (call->action == GR_ACT_RECORD && there < len)
+		gr_store_add(&stores, GR_STORE_VOID, call->result + there, len - there, a[2], NULL);
+	if (is_shared(call))
+		gr_view_link(call->result, len, &stores);
+	const struct gr_piece piece = {(uint64_t)first, stores.at - first, false};
+	if (stores.full)
+		gr_panic(call->self, GR_PANIC_REFUSED, "a file that is mapped in very many pieces", 0, 0);
+	ev.object = piece.len;
 	if (call->action == GR_ACT_RECORD) {
-		log_contents(call, &ev, bytes, there);
+		log_contents(call, &ev, bytes, &piece);
 		return;
 	}
 	ev.check = identity(call);
-	gr_log(call->self, &ev);
+	gr_log_pieces(call->self, &ev, &piece, piece.len ? 1 : 0, 0);
 }
 
 static _Noreturn void unfit(const struct gr_call *call, const struct gr_event *ev)
@@ -205,9 +202,13 @@ static long map_again(struct gr_call *call, const struct gr_event *ev)
 	flags |= MAP_PRIVATE | MAP_NORESERVE | (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE) ? 0 : MAP_FIXED_NOREPLACE);
 	if (call->action != GR_ACT_RECORD && ev->check && ev->check != identity(call))
 		gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapped file that was changed");
-	if (call->action != GR_ACT_RECORD)
-		return GR_RAW(SYS_mmap, ev->result, a[1], a[2], flags, a[4], a[5]);
 	uint64_t len = gr_whole_pages(a[1]), stores = ev->object;
+	if (call->action != GR_ACT_RECORD) {
+		long real = GR_RAW(SYS_mmap, ev->result, a[1], a[2], flags, a[4], a[5]);
+		if (real == ev->result && (stores > ev->len || !gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_ALL)))
+			unfit(call, ev);
+		return real;
+	}
 	long ret = GR_RAW(SYS_mmap, ev->result, a[1], PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
 	if (ret != ev->result)
 		return ret;
@@ -236,15 +237,16 @@ static void record_mremap(struct gr_call *call)
 	struct gr_event ev = {.kind = GR_OP_SYS_END, .nr = call->nr + 1};
 	uint64_t old_len = gr_whole_pages(a[1]), new_len = gr_whole_pages(a[2]);
 	bool view = gr_view_any(a[0], old_len ? old_len : 1);
-	if (!old_len && view)
-		gr_panic(call->self, GR_PANIC_REFUSED, "a mapping that is made a second time by mremap with length 0", 0, 0);
 	struct gr_stores stores = {0};
 	bool over = a[3] & MREMAP_FIXED && is_whole(a[4], new_len);
 	const uint8_t *first = view || over ? gr_stores_open(call, view ? new_len + old_len : 0, &stores) : NULL;
 	call->result = gr_call_kernel(call);
 	if (GR_IS_ERR(call->result) && over && !is_whole(a[4], new_len)) // kernels before 6.17 clear the place first, and look then
 		gr_store_add(&stores, GR_STORE_UNMAP, a[4], new_len, 0, NULL);
-	if (view && !GR_IS_ERR(call->result)) {
+	if (!old_len && !GR_IS_ERR(call->result)) {
+		if (!gr_view_again(a[0], call->result, new_len, &stores))
+			gr_panic(call->self, GR_PANIC_REFUSED, "memory that is mapped a second time, by mremap with length 0", 0, 0);
+	} else if (view && !GR_IS_ERR(call->result)) {
 		gr_view_moved(a[0], old_len, call->result, new_len, a[3] & MREMAP_DONTUNMAP, &stores);
 		gr_outside_moved(a[0], old_len, call->result);
 	}
@@ -298,7 +300,7 @@ static void replay_mremap(struct gr_call *call)
 		old_len = a[2];
 	}
 	gr_call_end(call, &ev);
-	if (GR_IS_ERR(ev.result)) {
+	if (GR_IS_ERR(ev.result) || !a[1]) { // what is mapped a second time is a store
 		gr_call_stores(call, &ev);
 		return;
 	}

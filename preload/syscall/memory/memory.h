@@ -74,6 +74,8 @@ enum gr_store_kind {
 	GR_STORE_CHDIR,   // the directory of the process is the path in the bytes
 	GR_STORE_ECHO,    // output of the program, `arg`: 1 or 2
 	GR_STORE_VOID,    // memory behind the end of a file: an access is SIGBUS; `arg`: its protection
+	GR_STORE_ORIGIN,  // where the next one is shown already
+	GR_STORE_ALIAS,   // memory that shows the same as that; `arg`: its protection
 	GR_STORE_ADVICE,  // what madvise with the advice `arg` did before it failed
 };
 
@@ -107,11 +109,15 @@ void gr_view_dont_fork(uint64_t addr, uint64_t len, bool dont);
 bool gr_view_any(uint64_t addr, uint64_t len);
 // The same for one that a child would share.
 bool gr_view_shared_writable(void);
-// The protection is another; true when what was shared to be read is written to from here on. `alias`: another view shows it, too.
-bool gr_view_protect(uint64_t addr, uint64_t len, int prot, bool *alias);
-// A view of that file that a further shared view of it would have to follow.
-bool gr_view_alias(uint32_t key, bool shared, bool writable);
-_Noreturn void gr_view_refuse_alias(const struct gr_call *call); // map.c
+// The protection is another; true when what was shared to be read is written to from here on.
+bool gr_view_protect(uint64_t addr, uint64_t len, int prot);
+// Shared views in this range whose part of the file another shared view shows, too, one of them writable: so that a store to
+// one of them shows in the other on replay.
+void gr_view_link(uint64_t addr, uint64_t len, struct gr_stores *stores);
+// A number for memory that is shared and of no file.
+uint32_t gr_view_nameless(void);
+// A shared mapping was made a second time, at another place. False when it is none that is known.
+bool gr_view_again(uint64_t from, uint64_t to, uint64_t len, struct gr_stores *stores);
 
 // ---------------------------------------------------------------- map.c
 // Calls of the class `memory` that need more than being made again. False for others.

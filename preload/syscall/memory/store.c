@@ -11,6 +11,7 @@
 #include "../../patch/patch.h"
 #include "../descriptor.h"
 #include "../fd/output.h"
+#include "alias.h"
 #include "memory.h"
 
 #ifndef MADV_POPULATE_WRITE
@@ -84,7 +85,7 @@ static bool outside_engine(const struct gr_store *s)
 	       (end <= (uint64_t)__ehdr_start || s->addr >= (uint64_t)_end);
 }
 
-static bool map(const struct gr_store *s)
+static bool map(const struct gr_store *s, uint64_t *origin)
 {
 	switch (s->kind) {
 	case GR_STORE_BREAK:
@@ -97,6 +98,11 @@ static bool map(const struct gr_store *s)
 		return GR_RAW(SYS_mprotect, s->addr, s->len, s->arg) == 0;
 	case GR_STORE_VOID:
 		return gr_void_map(s->addr, s->len, s->arg);
+	case GR_STORE_ORIGIN:
+		*origin = s->addr;
+		return true;
+	case GR_STORE_ALIAS:
+		return gr_alias_map(*origin, s->addr, s->len, s->arg);
 	case GR_STORE_ADVICE:
 		gr_advice_follow(s->addr, s->len, s->arg);
 	}
@@ -106,6 +112,7 @@ static bool map(const struct gr_store *s)
 bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 {
 	const uint8_t *end = data + len;
+	uint64_t origin = 0;
 	while (data < end) {
 		struct gr_store s;
 		if ((uint64_t)(end - data) < sizeof s)
@@ -132,9 +139,9 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 		if (s.kind == GR_STORE_BYTES && padded(s.len) > (uint64_t)(end - data))
 			return false;
 		if (!content && part != GR_STORE_CONTENTS) {
-			if (!map(&s))
+			if (!map(&s, &origin))
 				return false;
-			if (gr_copy_mapped && (s.kind == GR_STORE_MAP || s.kind == GR_STORE_UNMAP || s.kind == GR_STORE_VOID))
+			if (gr_copy_mapped && (s.kind == GR_STORE_MAP || s.kind == GR_STORE_UNMAP || s.kind == GR_STORE_VOID || s.kind == GR_STORE_ALIAS))
 				gr_copy_mapped(s.addr, s.len);
 		}
 		if (content && part != GR_STORE_MAPPINGS &&

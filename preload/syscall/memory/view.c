@@ -14,6 +14,7 @@
 #include "../../core/thread.h"
 #include "../../patch/patch.h"
 #include "../descriptor.h"
+#include "../fd/input.h"
 #include "memory.h"
 #include "outside.h"
 
@@ -75,10 +76,24 @@ static void forget(uint64_t addr, uint64_t end)
 	count = kept;
 }
 
+// Stores to a shared view show in a private one as well, where that was not written to. A replay has no such memory.
+static bool is_mixed(const struct gr_view *a, const struct gr_view *b)
+{
+	bool same = a->key && a->key == b->key && a->len && a->offset < b->offset + b->len && b->offset < a->offset + a->len;
+	return same && a->shared != b->shared && (a->shared ? a->writable : b->writable);
+}
+
 void gr_view_add(struct gr_view view)
 {
+	static bool told;
 	gr_latch(&held);
 	forget(view.addr, view.addr + view.len);
+	for (uint32_t i = 0; i < count && !told; i++)
+		if (is_mixed(&view, &views[i])) {
+			told = true;
+			gr_notice("a file was mapped to be private and to be shared at a time: what was stored to a shared view"
+				  " shows in a private one, but not in a replay");
+		}
 	append(view);
 	gr_unlatch(&held);
 }
@@ -120,6 +135,42 @@ static uint64_t reaches(uint64_t addr, uint64_t len, int prot)
 	return there * 4096;
 }
 
+// Two shared views show some of the same: `at` of the one and `other_at` of the other.
+static bool meet(const struct gr_view *a, const struct gr_view *b, uint64_t *at, uint64_t *other_at, uint64_t *len)
+{
+	uint64_t from = a->offset > b->offset ? a->offset : b->offset;
+	uint64_t a_end = a->offset + a->there, b_end = b->offset + b->there, to = a_end < b_end ? a_end : b_end;
+	if (!a->len || !b->len || !a->shared || !b->shared || !a->key || a->key != b->key || a->addr == b->addr || from >= to)
+		return false;
+	*at = a->addr + (from - a->offset);
+	*other_at = b->addr + (from - b->offset);
+	*len = to - from;
+	return a->writable || b->writable;
+}
+
+// A view in this range takes over the memory of the first other one that shows the same, and all the rest take over its own.
+static void link_one(const struct gr_view *v, struct gr_stores *stores)
+{
+	uint64_t at, other_at, len;
+	bool first = true;
+	for (uint32_t k = 0; k < count; k++) {
+		if (!meet(v, &views[k], &at, &other_at, &len))
+			continue;
+		gr_store_add(stores, GR_STORE_ORIGIN, first ? other_at : at, 0, 0, NULL);
+		gr_store_add(stores, GR_STORE_ALIAS, first ? at : other_at, len, first ? v->prot : views[k].prot, NULL);
+		first = false;
+	}
+	if (!first)
+		gr_outside_own_file(v->key);
+}
+
+static void link_in(uint64_t addr, uint64_t end, struct gr_stores *stores)
+{
+	for (uint32_t i = 0; i < count; i++)
+		if (meets(&views[i], addr, end))
+			link_one(&views[i], stores);
+}
+
 // Its new part is told whole: a replay, which has no file, finds zeros there.
 static void grown(struct gr_view *v, uint64_t by, struct gr_stores *stores)
 {
@@ -127,8 +178,10 @@ static void grown(struct gr_view *v, uint64_t by, struct gr_stores *stores)
 	v->len += by;
 	if (v->there == old_len)
 		v->there += reaches(v->addr + old_len, by, v->prot);
-	if (v->there > old_len)
+	if (v->there > old_len) {
+		gr_store_add(stores, GR_STORE_MAP, v->addr + old_len, v->there - old_len, v->prot, NULL);
 		copy_out(v->addr + old_len, v->there - old_len, stores);
+	}
 	if (v->there < v->len) {
 		uint64_t from = v->there > old_len ? v->there : old_len;
 		gr_store_add(stores, GR_STORE_VOID, v->addr + from, v->len - from, v->prot, NULL);
@@ -155,6 +208,8 @@ void gr_view_moved(uint64_t from, uint64_t old_len, uint64_t to, uint64_t new_le
 		append(moved);
 	}
 	forget(0, 0); // drops the empty ones
+	if (new_len > old_len)
+		link_in(to + old_len, to + new_len, stores);
 	gr_unlatch(&held);
 }
 
@@ -190,27 +245,28 @@ bool gr_view_shared_writable(void)
 	return found;
 }
 
-// Another shared view of the same part of the file.
-static bool doubled(const struct gr_view *v)
+void gr_view_link(uint64_t addr, uint64_t len, struct gr_stores *stores)
 {
-	for (uint32_t i = 0; i < count; i++)
-		if (views[i].len && views[i].addr != v->addr && views[i].shared && v->key && views[i].key == v->key &&
-		    views[i].offset < v->offset + v->len && v->offset < views[i].offset + views[i].len)
-			return true;
-	return false;
+	gr_latch(&held);
+	link_in(addr, addr + len, stores);
+	gr_unlatch(&held);
 }
 
-bool gr_view_protect(uint64_t addr, uint64_t len, int prot, bool *alias)
+uint32_t gr_view_nameless(void)
+{
+	static uint32_t last = GR_KEY_MEMORY;
+	return __atomic_add_fetch(&last, 2, __ATOMIC_RELAXED); // those of files are odd
+}
+
+bool gr_view_protect(uint64_t addr, uint64_t len, int prot)
 {
 	bool found = false;
 	gr_latch(&held);
 	for (uint32_t i = 0, n = count; i < n; i++)
 		if (meets(&views[i], addr, addr + len)) {
 			struct gr_view inside = cut(i, addr, addr + len);
-			if (prot & PROT_WRITE && inside.shared && !inside.writable) {
+			if (prot & PROT_WRITE && inside.shared && !inside.writable)
 				inside.writable = found = true;
-				*alias |= doubled(&inside);
-			}
 			inside.prot = prot;
 			append(inside);
 		}
@@ -219,14 +275,34 @@ bool gr_view_protect(uint64_t addr, uint64_t len, int prot, bool *alias)
 	return found;
 }
 
-bool gr_view_alias(uint32_t key, bool shared, bool may_write)
+// The part of a shared view that is mapped once more.
+bool gr_view_again(uint64_t from, uint64_t to, uint64_t len, struct gr_stores *stores)
 {
-	bool found = false;
+	bool known = false;
 	gr_latch(&held);
-	for (uint32_t i = 0; i < count && !found; i++)
-		found = views[i].len && key && views[i].key == key && views[i].shared && shared && (views[i].writable || may_write);
+	for (uint32_t i = 0, n = count; i < n && !known; i++) {
+		if (!meets(&views[i], from, from + 1) || !views[i].shared)
+			continue;
+		struct gr_view again = views[i];
+		again.offset += from - again.addr;
+		again.there = again.addr + again.there > from ? again.addr + again.there - from : 0;
+		again.addr = to;
+		again.len = len;
+		if (again.there > len)
+			again.there = len;
+		else if (again.there < len)
+			again.there = reaches(to, len, again.prot);
+		forget(to, to + len);
+		append(again);
+		gr_store_add(stores, GR_STORE_MAP, to, again.there, again.prot, NULL);
+		copy_out(to, again.there, stores);
+		if (again.there < len)
+			gr_store_add(stores, GR_STORE_VOID, to + again.there, len - again.there, again.prot, NULL);
+		link_in(to, to + len, stores);
+		known = true;
+	}
 	gr_unlatch(&held);
-	return found;
+	return known;
 }
 
 // ---------------------------------------------------------------- what changed
@@ -268,6 +344,7 @@ static void resized(uint32_t key, uint64_t size, struct gr_stores *stores)
 	if (!key)
 		return;
 	gr_outside_own_file(key);
+	bool more = false;
 	gr_latch(&held);
 	for (uint32_t i = 0; i < count; i++) {
 		struct gr_view *v = &views[i];
@@ -279,9 +356,13 @@ static void resized(uint32_t key, uint64_t size, struct gr_stores *stores)
 			gr_store_add(stores, GR_STORE_VOID, v->addr + v->there, was - v->there, v->prot, NULL);
 		else if (v->there > was)
 			gr_store_add(stores, GR_STORE_MAP, v->addr + was, v->there - was, v->prot, NULL);
+		more |= v->there > was;
 		if (end < v->there && v->there <= was) // the rest of the last page is empty
 			copy_out(v->addr + end, v->there - end, stores);
 	}
+	for (uint32_t i = 0; more && i < count; i++)
+		if (views[i].key == key)
+			link_in(views[i].addr, views[i].addr + views[i].there, stores);
 	gr_unlatch(&held);
 }
 
