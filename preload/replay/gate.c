@@ -327,7 +327,7 @@ void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t o
 	bool passed = false; // then in front of a later operation than it came to in the recording, it may have stood for a digest
 	do {
 		do {
-			if (op != GR_OP_SIGNAL && op != GR_OP_CANCELED)
+			if (op != GR_OP_SIGNAL && op != GR_OP_CANCELED && op != GR_OP_FAULT)
 				gr_gate_on_signal(self);
 		} while (!await_turn(self, TAKE));
 		next_event(self, op, nr, object, ret);

@@ -12,6 +12,7 @@
 #include "../patch/locks.h"
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
+#include "fault.h"
 #include "preempt/preempt.h"
 #include "tsc/tsc.h"
 
@@ -25,6 +26,16 @@ static void die(int sig, siginfo_t *info, bool own)
 		memcpy(&what, info, sizeof what);
 		gr_signal_requeue(sig, &what);
 	}
+}
+
+void gr_fault_die(struct gr_thread *self, int sig, const struct gr_siginfo *info)
+{
+	const struct gr_sigact dfl = {0};
+	uint64_t open = GR_BIT(sig);
+	(void)self;
+	GR_RAW(SYS_rt_sigaction, sig, &dfl, 0, 8);
+	GR_RAW(SYS_rt_sigprocmask, SIG_UNBLOCK, &open, 0, 8);
+	gr_signal_requeue(sig, info);
 }
 
 // A fault of the program's own instruction recurs on replay by itself; the tick says when. One that nobody handles is the
@@ -97,6 +108,10 @@ static void fault(int sig, siginfo_t *info, void *context)
 		at->greg[REG_RIP] = lock;
 	if (gr_tsc_trapped && sig == SIGSEGV && info->si_code == SI_KERNEL && gr_tsc_fault(self, at))
 		return;
+	if (self && own && gr_inside_is(self, sig, info, at)) {
+		gr_inside_turn(self, sig, info, at);
+		return;
+	}
 	if (self && own && self->pub.state == GR_T_RUNNING && !gr_in_engine(at->greg[REG_RIP])) {
 		fault_of_program(self, sig, info, at);
 		return;

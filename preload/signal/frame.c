@@ -17,6 +17,7 @@
 #include "../patch/locks.h"
 #include "../patch/patch.h"
 #include "../replay/gate.h"
+#include "fault.h"
 
 #define MAGIC2 0x46505845u
 #define SOFTWARE 464 // of the save area: the bytes that are left to software
@@ -155,6 +156,29 @@ uint64_t gr_frame_vectors(void)
 	return learnt.software.extended;
 }
 
+// Asks for a byte of each page, by a touch where the kernel knows none: so a stack grows. A page may be one of which stores are to be known.
+static bool has_room(uint64_t from, uint64_t to)
+{
+	uint8_t byte;
+	for (uint64_t page = from & ~4095ULL; gr_copy_guarded && page < to; page += 4096) {
+		uint64_t place = page < from ? from : page;
+		if (gr_peek(&byte, place, 1) != 1 && gr_copy(&byte, (const void *)place, 1) != 1)
+			return false;
+		if (gr_poke_unseen(place, &byte, 1) != 1 && gr_poke(place, &byte, 1) != 1)
+			return false;
+	}
+	return true;
+}
+
+// The alternate stack is too small for it, which the kernel takes for one that is not there.
+static bool leaves_altstack(const struct gr_thread *self, const struct gr_context *at, const struct gr_sigact *act, uint64_t frame)
+{
+	bool enters = act->flags & SA_ONSTACK && gr_altstack_usable(self, at->greg[REG_RSP] - RED_ZONE);
+	if (!enters && !gr_altstack_holds(self, at->greg[REG_RSP]))
+		return false;
+	return frame <= self->altstack.sp || frame - self->altstack.sp > self->altstack.size;
+}
+
 _Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *at, int sig, const struct gr_siginfo *info,
 			      const struct gr_sigact *act, uint64_t back, uint64_t during)
 {
@@ -162,6 +186,8 @@ _Noreturn void gr_frame_enter(struct gr_thread *self, const struct gr_context *a
 	struct frame *frame = frame_of(area);
 	struct gr_context to = *at;
 
+	if (leaves_altstack(self, at, act, (uint64_t)frame) || !has_room((uint64_t)frame, area + learnt.software.extended))
+		gr_fault_of_frame(self, at, sig, (uint64_t)&frame->context, back, during);
 	save_vectors(area, at->fpstate);
 	frame->restorer = act->restorer;
 	frame->info = *info;

@@ -88,6 +88,9 @@ void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig,
 bool gr_within_is(const struct gr_thread *self, uint64_t context);
 _Noreturn void gr_within_back(struct gr_thread *self);
 
+// It is another one's, because that one could not be written.
+void gr_within_moved(struct gr_thread *self, uint64_t from, uint64_t to);
+
 // In a forked child: handlers that come back find the way without the engine's door.
 void gr_within_forked(struct gr_thread *self);
 

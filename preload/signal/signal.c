@@ -19,6 +19,7 @@
 #include "../replay/cancel.h"
 #include "../replay/gate.h"
 #include "../replay/halt.h"
+#include "fault.h"
 #include "frame.h"
 #include "loop/loop.h"
 #include "preempt/preempt.h"
@@ -282,6 +283,8 @@ static struct gr_context within_of(const struct gr_thread *self)
 void gr_signal_within(struct gr_thread *self)
 {
 	struct gr_event ev;
+	if (gr_gate_kind(self) == GR_OP_FAULT)
+		gr_inside_again(self);
 	if (gr_signal_none(self))
 		return;
 	struct gr_thread_pub pub = self->pub;
@@ -293,6 +296,8 @@ void gr_signal_within(struct gr_thread *self)
 	}
 	if (self->operation)
 		gr_cancel_within(self);
+	if (gr_gate_kind(self) == GR_OP_FAULT)
+		gr_inside_again(self);
 }
 
 static void deliver_within(struct gr_thread *self)

@@ -23,7 +23,7 @@ struct frame {
 	uint64_t context;         // where the handler's frame is
 	uint64_t rsp;             // the program's stack pointer at the operation
 	uint64_t stack;           // the engine's level that the operation runs on
-	uint32_t nest;
+	uint32_t nest, point;
 	uint8_t vectors[VECTORS] __attribute__((aligned(64)));
 };
 
@@ -44,6 +44,7 @@ void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig,
 {
 	struct frame w = {
 		.within = {self->within, self->operation}, .rsp = at->greg[15], .stack = self->stack, .nest = self->nest,
+		.point = self->point,
 	};
 	if (gr_frame_vectors() > sizeof w.vectors)
 		gr_panic(self, GR_PANIC_REFUSED, "a processor whose vector state takes more than %u bytes", sizeof w.vectors, 0);
@@ -53,7 +54,7 @@ void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig,
 		return;
 	}
 	self->within = &w.within;
-	self->nest = 0;
+	self->nest = self->point = 0;
 	w.context = gr_frame_address(self, at, act);
 	gr_frame_enter(self, at, sig, info, act, self->sigmask, self->sigmask);
 }
@@ -61,6 +62,12 @@ void gr_within_run(struct gr_thread *self, const struct gr_context *at, int sig,
 static struct frame *frame_of(struct gr_within *within)
 {
 	return (struct frame *)within; // which it begins with
+}
+
+void gr_within_moved(struct gr_thread *self, uint64_t from, uint64_t to)
+{
+	if (gr_within_is(self, from))
+		frame_of(self->within)->context = to;
 }
 
 bool gr_within_is(const struct gr_thread *self, uint64_t context)
@@ -78,6 +85,7 @@ _Noreturn void gr_within_back(struct gr_thread *self)
 	}
 	self->stack = w->stack;
 	self->nest = w->nest;
+	self->point = w->point;
 	self->operation = w->within.operation;
 	self->within = w->within.outer;
 	self->pub.state = GR_T_ENGINE;

@@ -18,8 +18,8 @@
 static long wait_again(struct gr_thread *self, const struct gr_regs *frame)
 {
 	struct gr_event next;
-	unsigned *users = &((pthread_mutex_t *)frame->rsi)->__data.__nusers, stays = *users;
 	gr_op_result(self, GR_OP_COND_WAIT, frame->rdi);
+	unsigned *users = &((pthread_mutex_t *)frame->rsi)->__data.__nusers, stays = *users;
 	gr_edge_mark(self, frame->rsi);
 	bool kept = gr_gate_peek(self, &next) && (next.result == EPERM || next.result == EINVAL); // so was the mutex
 	if (!kept)

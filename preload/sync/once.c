@@ -77,6 +77,7 @@ static bool claim_again(struct gr_thread *self, uint32_t *word, const struct wor
 	bool ours = false;
 	uint64_t name = name_of(word);
 	struct gr_event ev;
+	gr_gate_on_signal(self); // a control that is not there
 	if (gr_gate_ahead(self, GR_OP_BLOCK, name)) { // it waited there, perhaps until the recording ended
 		gr_gate_next(self, GR_OP_BLOCK, 0, name, &ev);
 		gr_gate_on_signal(self);

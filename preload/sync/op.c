@@ -78,6 +78,7 @@ long gr_op_outcome(struct gr_thread *self, uint64_t object, long real)
 			gr_op_log(self, GR_OP_FAILED, object, real);
 		return real;
 	}
+	gr_gate_on_signal(self); // the library's function may have faulted
 	return gr_gate_peek(self, &next) && next.kind == GR_OP_FAILED ? gr_op_result(self, GR_OP_FAILED, object) : 0;
 }
 

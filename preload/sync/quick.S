@@ -87,6 +87,9 @@
 
 	.text
 	.balign 64
+	.globl gr_quick_start // a fault from here on is met where nothing has been done yet
+	.hidden gr_quick_start
+gr_quick_start:
 	.globl pthread_mutex_lock
 	.type pthread_mutex_lock, @function
 pthread_mutex_lock:
@@ -146,6 +149,7 @@ gr_quick_edge:
 \name:
 	.cfi_startproc
 	QUICK_ENTER gr_plain_\name, gr_counting_cells
+	testb $0, (%rdi)                 // one that is not there faults here, with the program's registers
 	QUICK_CALL 7f
 	test %al, %al
 	jz gr_plain_\name
@@ -178,5 +182,9 @@ gr_quick_edge:
 	QUICK pthread_cond_signal
 	QUICK pthread_cond_broadcast
 	QUICK pthread_once, second
+
+	.globl gr_quick_end
+	.hidden gr_quick_end
+gr_quick_end:
 
 	.section .note.GNU-stack, "", @progbits

@@ -102,11 +102,11 @@ static long create(struct gr_thread *self, struct gr_regs *frame, const pthread_
 	long ret = 0;
 	if (!gr_ctl->knob[GR_KNOB_order]) // else one thread at a time makes its first calls, in the order of operations
 		gr_bind_all(self);
-	if (gr_mode == GR_MODE_RECORD)
-		make_alone(self);
 	if (given)
 		*attr = *given;
-	else
+	if (gr_mode == GR_MODE_RECORD)
+		make_alone(self);
+	if (!given)
 		default_attr(self, attr);
 	pthread_attr_getdetachstate(attr, &detached);
 	self->making_joinable = detached == PTHREAD_CREATE_JOINABLE;
