@@ -42,10 +42,14 @@ static bool is_plain(const struct gr_lock *site, const struct gr_regs *regs, uin
 	return held == 0 || gr_lock_gives(site, regs);
 }
 
+// INVARIANT(ended-before-freed): where a thread that was made cannot be what its maker wants, the library ends it, and waits until the
+// kernel has cleared its id. It may find that it need not: what it does next lies behind that end all the same.
 static uint32_t record(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
 {
 	unsigned i = gr_hash_word(GR_HASH_SEED, word) % CELLS;
 	gr_latch(&cells[i].latch);
+	if (gr_cells && self->made)
+		gr_edge_rest(self);
 	uint32_t held = *(volatile uint32_t *)word;
 	if (gr_cells) {
 		bool plain = is_plain(site, regs, held);

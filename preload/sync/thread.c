@@ -11,6 +11,7 @@
 #include "../core/panic.h"
 #include "../core/raw.h"
 #include "../heap/stack.h"
+#include "../log/edge.h"
 #include "../log/log.h"
 #include "../log/turn.h"
 #include "../patch/bind.h"
@@ -132,6 +133,9 @@ long gr_create_finish(struct gr_thread *self, struct gr_regs *frame)
 	if (self->making) // it was refused before it came to the door
 		gr_stack_back(self->making);
 	self->making = 0;
+	if (self->made && ret && gr_mode == GR_MODE_RECORD)
+		gr_edge_rest(self); // INVARIANT(ended-before-freed)
+	self->made = false;
 	self->making_joinable = false; // threads that the library makes for itself are not
 	if (gr_mode == GR_MODE_RECORD)
 		make_done(self);

@@ -148,6 +148,7 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 		} else {
 			if (gr_turn_on)
 				gr_turn_born(child);
+			call->self->made = true;
 			gr_stack_born(tls); // the kernel has written its id, so nobody takes it for free
 			call->self->making = 0;
 		}
