@@ -290,7 +290,7 @@ def run(
     """Replay the whole demo without a debugger. INSPECT may look at a process that could not go on before it dies."""
     flags = lib.GR_SLOT_HOLD_PANIC | (lib.GR_SLOT_ECHO if echo else 0)
     began = time.monotonic()
-    with Shown(echo) as shown:
+    with Shown(echo, tame=echo and not own.made(demo)) as shown:
         replay = start(demo, flags=flags, stdio=shown.stdio, trust=trust, no_terminal=True)
         try:
             shown.follow(replay.pid)

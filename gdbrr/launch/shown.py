@@ -8,15 +8,18 @@ terminal or type into it. See struct gr_said in preload/abi.h.
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 import errno
 import fcntl
 import os
+import re
 import select
 import stat
 from types import TracebackType
 
 from gdbrr.abi import ffi, lib
+from gdbrr.errors import harmless
 
 _HEAD: int = ffi.sizeof("struct gr_said")
 _MESSAGE = _HEAD + lib.GR_SAID_MOST
@@ -35,11 +38,33 @@ def above_standard(fd: int) -> int:
     return copy
 
 
+class _Tamer:
+    """What another's program says, without what a terminal obeys but for colours: a terminal can be made to answer,
+    and its answers are what a shell takes for typed."""
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
+        self._rest = ""
+
+    def __call__(self, data: bytes) -> bytes:
+        text = self._rest + self._decoder.decode(data)
+        cut = _CUT_OFF.search(text)  # a colour of which the end is still to come
+        text, self._rest = (text[: cut.start()], text[cut.start() :]) if cut else (text, "")
+        pieces = _COLOUR.split(text)
+        tamed = (piece if at % 2 else harmless(piece, "\n\t\r\b") for at, piece in enumerate(pieces))
+        return "".join(tamed).encode("utf-8", "backslashreplace")
+
+
+_COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
+_CUT_OFF = re.compile(r"\x1b(\[[0-9;:]{0,32})?\Z")
+
+
 class _Output:
     """Standard output or error of the user."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, tame: bool) -> None:
         self.fd = fd
+        self._tamer = _Tamer() if tame and os.isatty(fd) else None
         self.floor = self.shift = 0
         """Where a replay may write from; from a place in the recording's file to that in ours."""
         try:
@@ -51,7 +76,8 @@ class _Output:
         if placed:  # as if the recording's file had been empty, while nobody says more
             self.floor = self.shift = os.lseek(fd, 0, os.SEEK_CUR)
 
-    def write(self, data: bytes | memoryview) -> None:
+    def write(self, data: bytes) -> None:
+        data = self._tamer(data) if self._tamer else data
         while data and not self.closed:
             try:
                 data = data[os.write(self.fd, data) :]
@@ -78,14 +104,14 @@ class _Output:
 
 
 class Shown:
-    """The program's output while a replay runs. Without WANTED it goes nowhere."""
+    """The program's output while a replay runs. Without WANTED it goes nowhere; TAME where it is somebody else's."""
 
-    def __init__(self, wanted: bool = True) -> None:
+    def __init__(self, wanted: bool = True, tame: bool = False) -> None:
         self._nothing = above_standard(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
         self._theirs, self._ours = -1, -1
         self.error = 0
         """The errno for which the output was given up."""
-        self._outputs = {1: _Output(1), 2: _Output(2)} if wanted else {}
+        self._outputs = {1: _Output(1, tame), 2: _Output(2, tame)} if wanted else {}
         if wanted:
             # A pipe with this flag keeps what one write brings apart from what the next one does.
             ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)

@@ -28,7 +28,7 @@ NOT_HERE = {"newer", "x32"}
 PRIVILEGED = {"mount_it", "chroot_it", "reboot_it", "unshare_user", "clone_user", "setns_it", "bpf", "io_uring"}
 """Refused to an ordinary user anyway, or perhaps."""
 
-LANDLOCK_ALONE = {"memory_of", "terminal"}
+LANDLOCK_ALONE = {"memory_of", "descriptor_of", "environment_of", "terminal"}
 """By their names nothing but Landlock can tell these files from others."""
 
 COPIES = {"peek_other", "perf_other"}

@@ -138,6 +138,19 @@ static long memory_of(void)
 	snprintf(path, sizeof path, "/proc/%ld/mem", outsider);
 	return opened(path);
 }
+static long descriptor_of(void)
+{
+	char path[64];
+	snprintf(path, sizeof path, "/proc/%ld/fd/0", outsider);
+	return opened(path);
+}
+static long environment_of(void)
+{
+	char path[64], byte;
+	snprintf(path, sizeof path, "/proc/%ld/environ", outsider);
+	long fd = opened(path);
+	return fd < 0 ? fd : CALL(SYS_read, fd, &byte, 1);
+}
 static long peek_other(void)
 {
 	char byte = 1;
@@ -285,7 +298,7 @@ static const struct { const char *name; long (*deed)(void); } deeds[] = {
 	DEED(tgqueue_it), DEED(pidfd_it), DEED(owner_it), DEED(ptrace_it), DEED(poke_it), DEED(limits_it), DEED(renice),
 	DEED(type_in), DEED(mount_it), DEED(chroot_it), DEED(io_uring), DEED(bpf), DEED(keyctl), DEED(add_key), DEED(semget_it),
 	DEED(msgget_it), DEED(mq_open_it), DEED(reboot_it), DEED(setns_it), DEED(own_memory), DEED(memory_file),
-	DEED(grow_output), DEED(memory_of), DEED(peek_other), DEED(perf_other), DEED(perf_all), DEED(terminal), DEED(reopen_in),
+	DEED(grow_output), DEED(memory_of), DEED(descriptor_of), DEED(environment_of), DEED(peek_other), DEED(perf_other), DEED(perf_all), DEED(terminal), DEED(reopen_in),
 	DEED(reopen_out), DEED(reopen_openat2), DEED(read_openat2), DEED(flags_in), DEED(flags_out), DEED(blocking_in),
 	DEED(lock_it), DEED(lock_open), DEED(flock_it), DEED(lease_it), DEED(survive), DEED(survive_softly), DEED(stop_own),
 	DEED(mq_receive), DEED(mq_notify_it), DEED(mq_set), DEED(msgrcv_it), DEED(pidfd_only), DEED(pipe_it), DEED(notify_it),
