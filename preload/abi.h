@@ -139,12 +139,13 @@ struct gr_thread_pub {
 	uint32_t was[GR_FORMER]; // kernel ids it had in the processes that this one is a copy of, the newest first; 0: none
 };
 
-// Where the recorded process stands at a system call that its debugger catches, or that it has got a signal which its debugger
-// lets pass because the engine goes by it.
+// What a debugger's process stops at by gr_debug_call: a recorded one at a system call that is caught, or at a signal that the
+// debugger lets pass because the engine goes by it.
 enum gr_debug_where {
 	GR_DEBUG_CALL,
 	GR_DEBUG_RETURN, // what is shown is where the program goes on
 	GR_DEBUG_SENT,
+	GR_DEBUG_MAPPED, // of a leaf: an operation has mapped, unmapped or dropped one of the places that its debugger watches
 };
 #define GR_CAUGHT_SENT (GR_SYS_MAX - 1) // in place of a call's number: a debugger wants to know of that
 

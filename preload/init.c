@@ -204,8 +204,8 @@ __attribute__((visibility("hidden"))) bool gr_init(int argc, char **argv, char *
 	gr_wake_init();
 	gr_cancel_init(self->fs_base);
 	gr_gate_on_command = on_command;
+	gr_ctl->call_pc = (uint64_t)gr_debug_called;
 	if (gr_ctl->mode == GR_MODE_RECORD) {
-		gr_ctl->call_pc = (uint64_t)gr_debug_called;
 		gr_ctl->actions = (uint64_t)gr_sigact_all();
 		gr_ctl->threads = 1;
 		gr_ctl->time_base = gr_time_now();

@@ -419,6 +419,11 @@ class Control:
         """Behind the instruction at which a leaf tells its debugger that it stands."""
         return int(self._raw.trap_pc)
 
+    @property
+    def call_pc(self) -> int:
+        """The same of one at which it tells of something else."""
+        return int(self._raw.call_pc)
+
     def knob(self, name: str) -> int:
         """As the profile set it."""
         return self._knobs[name]

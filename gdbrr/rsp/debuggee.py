@@ -18,8 +18,8 @@ from gdbrr.rsp.ids import DOORS, SYSCALL, behind_call, beyond_door, in_data
 from gdbrr.rsp.live import HANDOVER, Live, resume_verb
 from gdbrr.rsp.process.threads import Attached
 from gdbrr.rsp.regs import RSP
-from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, Fence, Held
-from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop, from_kernel
+from gdbrr.rsp.reverse import HARDWARE, SOFTWARE, WATCH, Fence, Held, watch_reason
+from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, WATCHES, Stop, from_kernel
 from gdbrr.rsp.upstream import NO_CONDITIONS, Told, Upstream
 from gdbrr.timeline.library import Library, behind_stub
 from gdbrr.timeline.model import Call, Interrupted, Leaf, Sent, Turn
@@ -47,6 +47,8 @@ class Debuggee(Attached):
         self._fresh = self.live is not None
         self._until: Event | Turn | None = None
         self._conditions = NO_CONDITIONS  # while it runs for GDB
+        self._watched: dict[Held, bytes] = {}
+        """What was in watched places of a leaf when it was let go."""
         self.library = Library(self.pid)
         if self.live is not None:
             # It was handed over stopped by SIGSTOP, and to the kernel it still is: each new thread would join that
@@ -285,15 +287,32 @@ class Debuggee(Attached):
         if self.leaf is None:
             return
         tick = self._until.tick if self._until is not None else None
+        watched = sorted(held for held in wanted if held[0] >= WATCH)
+        places = [held[1:] for held in watched]
+        self._watched = {held: self._held(held) for held in watched}
         if self.standing:
             self._tail_run = self.leaf.ended
-            self.leaf.release(tick)
+            self.leaf.release(tick, places)
             self.standing = False
         else:
-            self.leaf.stop_at(tick)
+            self.leaf.stop_at(tick, places)
+
+    def _held(self, held: Held) -> bytes:
+        """What is there; where nothing is, zeros, as searches have it."""
+        return self.upstream.memory(held[1], held[2]).ljust(held[2], b"\0")
+
+    def _mapped(self, stop: Stop) -> Stop:
+        """STOP where an operation has mapped, unmapped or dropped memory that is watched: a debug register does not see
+        that. Only what is another than before is a stop."""
+        changed = next((held for held, was in self._watched.items() if self._held(held) != was), None)
+        if changed is not None:
+            return dataclasses.replace(stop, reasons=(watch_reason(changed),))
+        return self._resumed(b"vCont;c")
 
     def resume(self, words: bytes) -> Stop:
         stop = self._resumed(words)
+        while self.leaf is not None and not stop.has(*WATCHES) and self._at_trap(stop, self.leaf.call_pc):
+            stop = self._mapped(stop)
         while self._is_unseen(stop):
             stop = self._over(stop)
             if not stop.ended and stop.signal == SIGNAL_TRAP and not stop.reasons:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from gdbrr.abi import lib
 from gdbrr.ctl import threads
-from gdbrr.ctl.control import FOREVER
+from gdbrr.ctl.control import FOREVER, Armed
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
@@ -65,6 +65,10 @@ class DemoLeaf:
         return self._worker.control.trap_pc
 
     @property
+    def call_pc(self) -> int:
+        return self._worker.control.call_pc
+
+    @property
     def born(self) -> int:
         """Threads of the whole run."""
         return self._born
@@ -106,13 +110,14 @@ class DemoLeaf:
     def nest_at(self, tid: int) -> int:
         return threads.field_at(self.pid, self._born, tid, "nest")
 
-    def release(self, stop_tick: int | None = None) -> None:
+    def release(self, stop_tick: int | None = None, watched: Sequence[tuple[int, int]] = ()) -> None:
         slot = self._worker.slot
         slot.flag(lib.GR_SLOT_DEBUGGED)
-        slot.arm([])
+        slot.arm(_places(watched))
         slot.command(lib.GR_CMD_RUN, stop_tick=self._reachable(stop_tick))
 
-    def stop_at(self, stop_tick: int | None) -> None:
+    def stop_at(self, stop_tick: int | None, watched: Sequence[tuple[int, int]] = ()) -> None:
+        self._worker.slot.arm(_places(watched))
         self._worker.slot.stop_at(self._reachable(stop_tick))
 
     def _reachable(self, tick: int | None) -> int:
@@ -122,6 +127,10 @@ class DemoLeaf:
     def drop(self) -> None:
         self._worker.drop()
         self._forget(self)
+
+
+def _places(watched: Sequence[tuple[int, int]]) -> list[Armed]:
+    return [Armed(addr, length, lib.GR_POINT_CHANGE) for addr, length in watched][: lib.GR_WATCHES]
 
 
 def views(pid: int, born: int, leaving: bool = False) -> list[ThreadView]:

@@ -183,6 +183,11 @@ class Leaf(Protocol):
         ...
 
     @property
+    def call_pc(self) -> int:
+        """A SIGTRAP reported with this pc means: an operation has mapped, unmapped or dropped what is watched."""
+        ...
+
+    @property
     def tick(self) -> int:
         """The next tick, now (moves while a debugger lets the leaf run)."""
         ...
@@ -207,11 +212,12 @@ class Leaf(Protocol):
         engine; 0 where there is none."""
         ...
 
-    def release(self, stop_tick: int | None = None) -> None:
-        """Let the engine go on (to stop_tick or the end) as soon as a debugger resumes the process."""
+    def release(self, stop_tick: int | None = None, watched: Sequence[tuple[int, int]] = ()) -> None:
+        """Let the engine go on (to stop_tick or the end) as soon as a debugger resumes the process; WATCHED are the
+        places, addresses and lengths, of whose mapping it is to tell."""
         ...
 
-    def stop_at(self, stop_tick: int | None) -> None:
+    def stop_at(self, stop_tick: int | None, watched: Sequence[tuple[int, int]] = ()) -> None:
         """The same for one that was let go before and is stopped by its debugger, in front of that tick."""
         ...
 

@@ -49,7 +49,7 @@ gr_debug_trapped:
 	ret
 	.size gr_debug_trap, .-gr_debug_trap
 
-// The recorded process stops at a system call: rdi says where, rsi which one. At a signal rdx says what came with it, and the
+// A debugger's process stops: rdi says at what (enum gr_debug_where), rsi at which one. At a signal rdx says what came with it, and the
 // controller sets rax where it is to be forgotten.
 	.globl gr_debug_call
 	.hidden gr_debug_call

@@ -181,7 +181,7 @@ void gr_points_arm(void)
 		gr_slot->trace_len = 0;
 		gr_replay.trace_tick = gr_replay.tick;
 	}
-	armed = gr_slot->points < GR_WATCHES ? gr_slot->points : GR_WATCHES;
+	armed = gr_slot->flags & GR_SLOT_DEBUGGED ? 0 : gr_slot->points < GR_WATCHES ? gr_slot->points : GR_WATCHES;
 	if (!armed)
 		return;
 	gr_copy_watched = true; // the engine's own look at a watched address must not be a hit
@@ -354,9 +354,23 @@ void gr_points_touched(struct gr_thread *self, uint32_t i, uint64_t at, void *co
 		stop(self, context);
 }
 
+// The debug registers are a debugger's, and see no mapping; the points are what it watches.
+static void tell_debugger(uint64_t from, uint64_t len)
+{
+	for (uint32_t i = 0; i < gr_slot->points && i < GR_WATCHES; i++) {
+		const struct gr_point *point = &gr_slot->point[i];
+		if (from < point->addr + point->len && point->addr < from + len) {
+			gr_debug_call(GR_DEBUG_MAPPED, i, NULL);
+			return;
+		}
+	}
+}
+
 // What an operation maps, unmaps or drops is a store to it.
 static void mapped(uint64_t from, uint64_t len)
 {
+	if (gr_slot->flags & GR_SLOT_DEBUGGED)
+		tell_debugger(from, len);
 	gr_kept_changed(from, from + len);
 	gr_slot_stretch(from, from + len);
 	for (uint32_t i = 0; i < armed; i++) {

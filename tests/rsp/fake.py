@@ -162,14 +162,16 @@ class FakeLeaf:
     def nest_at(self, tid: int) -> int:
         return 0
 
-    def release(self, stop_tick: int | None = None) -> None:
+    call_pc = 0
+
+    def release(self, stop_tick: int | None = None, watched: object = ()) -> None:
         assert self._process.page.state in (STANDING, TRAPPED, ENDED), "released while it runs"
         self.releases += 1
         self._process.page.debugged = 1
         self.stop_at(stop_tick)
         self._process.go()
 
-    def stop_at(self, stop_tick: int | None) -> None:
+    def stop_at(self, stop_tick: int | None, watched: object = ()) -> None:
         self._process.page.stop_tick = len(ORDER) if stop_tick is None else stop_tick
 
     def drop(self) -> None:
