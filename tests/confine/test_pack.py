@@ -21,6 +21,8 @@ import pytest
 from confine.forge import forge, manifest_of
 from gdbrr.demo import carried
 from gdbrr.demo.reader import Demo
+from gdbrr.errors import GdbrrError
+from gdbrr.launch.carried import collect
 from gdbrr.launch.carried.names import PREFIX
 from gdbrr.timeline.timeline import open_demo
 from harness import ROOT, programs, users
@@ -132,6 +134,22 @@ def test_scripts_run_by_the_interpreter_that_comes_along(tmp_path: Path) -> None
     assert done.expect(4).out == "./script one\n"
     script.unlink()
     assert gdbrr("replay", "--trust", demo).expect(4).out == done.out
+
+
+@pytest.mark.parametrize("what", ["fifo", "directory", "script of nothing", "script of a fifo", "nothing"])
+def test_what_is_named_as_the_program_may_be_anything(what: str, tmp_path: Path) -> None:
+    """A demo names it; to open a FIFO would be to wait for ever."""
+    program, other = tmp_path / "program", tmp_path / "other"
+    if what == "fifo":
+        os.mkfifo(program)
+    elif what == "directory":
+        program.mkdir()
+    elif what.startswith("script"):
+        program.write_text(f"#!{other}\n")
+        if what.endswith("fifo"):
+            os.mkfifo(other)
+    with pytest.raises(GdbrrError, match="cannot be read: "):
+        collect._executed({"program": str(program), "argv": []})
 
 
 def test_libraries_that_are_loaded_later_are_there_for_debuggers(tmp_path: Path) -> None:

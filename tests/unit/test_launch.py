@@ -20,7 +20,7 @@ from gdbrr import abi
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import spawn
 from gdbrr.launch.engine import Engine
-from harness import ROOT, programs
+from harness import ROOT, programs, users
 from harness.run import run
 
 RANDOM = bytes(range(16))
@@ -224,6 +224,23 @@ def test_missing_program_and_missing_permission_as_a_shell_says_them(place: Plac
     assert "interpreter does not exist" in _refused(place, script).message
     script.write_text("no magic at all\n")
     assert _refused(place, script).exit_code == 126
+
+
+@pytest.mark.needs("any_user")
+def test_a_machine_without_a_process_to_give_is_told_from_a_refusal() -> None:
+    """Of a user whose limit is this one process."""
+    with users.place(user := users.lonely()) as where:
+        shutil.copy(LAUNCHER, where)
+        with abi.map_ctl(where / "ctl", create=True) as page:
+            (where / "data").write_bytes(bytes(abi.lib.GR_UNIT))
+            (where / "env").write_bytes(b"")
+            for name in ("ctl", "data", "env"):
+                (where / name).chmod(0o666)
+            words = ["--ctl", "ctl", "--data", "data", "--env-file", "env", "--exe", "/bin/true", "--", "true"]
+            limits = ["setpriv", f"--reuid={user}", f"--regid={user}", "--clear-groups", "prlimit", "--nproc=1"]
+            run(*limits, where / "gdbrr-launch", *words, cwd=where).expect(spawn.LAUNCHER_BUSY)
+            run(*limits[:-1], "--nproc=9", where / "gdbrr-launch", *words, cwd=where).expect(0)
+            os.waitpid(int(page.slot(0).pid), 0)  # the program is a child of ours
 
 
 def test_static_program_is_refused_by_name(place: Place, tmp_path: Path) -> None:

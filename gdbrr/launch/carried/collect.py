@@ -18,6 +18,7 @@ from gdbrr.abi import lib
 from gdbrr.demo.format import MAX_CARRIED, MAX_CARRIED_BYTES
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
+from gdbrr.files import regular
 from gdbrr.launch import engine as engines
 from gdbrr.launch import host, inputs, replay, scratch
 
@@ -120,22 +121,26 @@ def _check_unchanged(manifest: Mapping[str, Any]) -> None:
 def _executed(manifest: Mapping[str, Any]) -> tuple[str, list[str]]:
     """(the file that the kernel loads, arguments as it leaves them): of a script, its interpreter."""
     path, argv = str(manifest["program"]), list(manifest["argv"])
-    try:
-        with open(path, "rb") as file:
-            head = file.read(256)
-    except OSError as error:
-        raise GdbrrError(f"{path} cannot be read: {error.strerror}", _CHANGED) from None
+    head = _head(path)
     if not head.startswith(b"#!"):
         return path, argv
     words = head[2:].split(b"\n")[0].strip(b" \t").split(None, 1)
     if not words or b"\n" not in head:
         raise GdbrrError(f"{path} names no interpreter", "pack a demo of a program or a script")
     interpreter = os.fsdecode(words[0])
-    with open(interpreter, "rb") as file:
-        if file.read(2) == b"#!":
-            raise GdbrrError(f"{path} is a script of a script", "pack a demo of a program")
+    if _head(interpreter).startswith(b"#!"):
+        raise GdbrrError(f"{path} is a script of a script", "pack a demo of a program")
     word = argv[0] if argv and "/" in argv[0] else path
     return interpreter, [interpreter, *(os.fsdecode(part.rstrip(b" \t")) for part in words[1:]), word, *argv[1:]]
+
+
+def _head(path: str) -> bytes:
+    """How the file that a demo names begins; it may be anything."""
+    try:
+        with regular(path) as file:
+            return file.read(256)
+    except OSError as error:
+        raise GdbrrError(f"{path} cannot be read: {error.strerror}", _CHANGED) from None
 
 
 def _loader_log(demo: Demo, trust: bool) -> list[tuple[str, str, str, str]]:
