@@ -103,7 +103,7 @@ class Place:
         """The first task of a process may be gone, and with it what it says of itself, while others go on. A server
         may write its title over its environment, but stays in its session."""
         with contextlib.suppress(OSError):
-            state, _, _, session = (task / "stat").read_text().rpartition(")")[2].split()[:4]
+            state, _, _, session = (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[:4]
             if state in ("Z", "X"):
                 return False
             return session in self.sessions or self.token.encode() in (task / "environ").read_bytes()

@@ -99,7 +99,7 @@ def session_members(leader: int) -> list[int]:
             continue
         try:
             # The command's name may hold spaces and parentheses; the fields begin behind the last one.
-            fields = (entry / "stat").read_text().rpartition(")")[2].split()
+            fields = (entry / "stat").read_text(errors="replace").rpartition(")")[2].split()
         except (FileNotFoundError, ProcessLookupError):
             continue
         if int(fields[3]) == leader and fields[0] != "Z":

@@ -97,7 +97,7 @@ def with_token(token: str) -> list[str]:
             try:
                 environ = Path("/proc", entry, "environ").read_bytes()
                 if token.encode() in environ:
-                    found.append(entry + " " + Path("/proc", entry, "comm").read_text().strip())
+                    found.append(entry + " " + Path("/proc", entry, "comm").read_text(errors="replace").strip())
             except OSError:
                 continue
     return found

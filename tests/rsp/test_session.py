@@ -212,7 +212,7 @@ def test_a_gdbserver_that_died_is_an_error_and_not_the_end(demo: Served) -> None
 def children(pid: int, name: str) -> list[int]:
     with open(f"/proc/{pid}/task/{pid}/children") as file:
         pids = [int(word) for word in file.read().split()]
-    return [each for each in pids if Path(f"/proc/{each}/comm").read_text().strip() == name]
+    return [each for each in pids if Path(f"/proc/{each}/comm").read_text(errors="replace").strip() == name]
 
 
 def test_a_mistake_in_the_server_ends_one_command_and_not_the_session(serve: Starter) -> None:

@@ -50,7 +50,8 @@ def await_sleep(pid: int, threads: int) -> None:
     asleep = 0
     while asleep < 20:
         states = [
-            (task / "stat").read_text().rpartition(")")[2].split()[0] for task in Path(f"/proc/{pid}/task").iterdir()
+            (task / "stat").read_text(errors="replace").rpartition(")")[2].split()[0]
+            for task in Path(f"/proc/{pid}/task").iterdir()
         ]
         asleep = asleep + 1 if states == ["S"] * threads else 0
         time.sleep(0.01)

@@ -49,7 +49,7 @@ def cores(session: int, name: str) -> list[str]:
     found = []
     for process in Path("/proc").iterdir():
         try:
-            before, _, rest = (process / "stat").read_text().rpartition(")")
+            before, _, rest = (process / "stat").read_text(errors="replace").rpartition(")")
             if before.partition("(")[2] == name and session in map(int, rest.split()[1:4:2]):
                 found += [allowed(task / "status") for task in (process / "task").iterdir()]
         except OSError:

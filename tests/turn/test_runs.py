@@ -286,7 +286,7 @@ def sleeping(session: int) -> bool:
         if not entry.name.isdigit():
             continue
         try:
-            name, _, rest = (entry / "stat").read_text().partition("(")[2].rpartition(")")
+            name, _, rest = (entry / "stat").read_text(errors="replace").partition("(")[2].rpartition(")")
         except OSError:
             continue
         fields = rest.split()
