@@ -217,14 +217,15 @@ def path_key(pattern: str) -> Key:
 
 
 def call_modes(call: tables.Syscall) -> tuple[str, ...]:
-    """The modes a call can have: those of its class, with two exceptions.
+    """The modes a call can have: those of its class, with three exceptions.
 
     INVARIANT(replay-never-waits): a call that may wait is recorded, except where it makes a descriptor (opening a
     FIFO waits, and a native file must be opened).
     INVARIANT(replay-lasts-nowhere): a call that changes the world is recorded: a replay does not unlink files again.
+    INVARIANT(native-is-allowed): a call that the fence refuses is recorded.
     """
     modes = tables.class_by_name()[call.cls].modes
-    kept = "IRREV" in call.flags or ("BLOCKS" in call.flags and not call.makes)
+    kept = "IRREV" in call.flags or ("BLOCKS" in call.flags and not call.makes) or call.name in tables.fenced()
     return ("record",) if kept and "record" in modes else modes
 
 

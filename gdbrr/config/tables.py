@@ -310,6 +310,13 @@ def refusals() -> tuple[Refusal, ...]:
 
 
 @cache
+def fenced() -> frozenset[str]:
+    """The calls that no replay may make."""
+    rules = dict(_read("fence", "FENCE", 3, 3, lambda line: (line.fields[0], line.fields[1])))
+    return frozenset(call.name for call in syscalls() if rules.get(call.name, "ABSENT") == "ABSENT")
+
+
+@cache
 def class_by_name() -> dict[str, Class]:
     return {cls.name: cls for cls in classes()}
 

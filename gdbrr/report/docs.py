@@ -157,7 +157,7 @@ argument 3 says. *always* means that it is written even when the call fails. Not
 | may wait | other threads go on meanwhile; it counts as two operations, a start and an end |
 | lasting | changes the world outside the process, which no replay can take back |
 | own code | what it does depends on more than its number; the engine treats it by name |
-| always recorded | may wait or is lasting; a replay must not do it again: `record` whatever the mode of its class |
+| always recorded | may wait, is lasting, or is no replay's to make: `record` whatever the mode of its class |
 | no return | the thread does not come back from it |
 """
 

@@ -58,13 +58,21 @@ def test_every_request_is_listed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("order", "patch"), [("parallel", "on"), ("parallel", "off"), ("serial", "on"), ("random", "on")]
+    ("order", "more"),
+    [
+        ("parallel", ()),
+        ("parallel", ("--set", "engine.patch=off")),
+        ("parallel", ("-p", "sparse")),
+        ("serial", ()),
+        ("random", ()),
+    ],
+    ids=["parallel", "trapped", "sparse", "serial", "random"],
 )
 @pytest.mark.parametrize("threads", [[], ["threaded"]], ids=["alone", "threaded"])
-def test_every_call_is_as_natively(threads: list[str], order: str, patch: str, tmp_path: Path) -> None:
+def test_every_call_is_as_natively(threads: list[str], order: str, more: tuple[str, ...], tmp_path: Path) -> None:
     program, demo = build(), tmp_path / "x.demo"
     natively = run(program, place(tmp_path, "native"), *threads).expect(0)
-    words = ("record", "--order", order, "--set", f"engine.patch={patch}", "-o", demo, "--", program)
+    words = ("record", "--order", order, *more, "-o", demo, "--", program)
     recorded = run(*GDBRR, *words, place(tmp_path, "recorded"), *threads).expect(0)
     replayed = run(*GDBRR, "replay", demo)
     assert different(certain(natively), certain(recorded)) == []

@@ -19,7 +19,14 @@ from harness import users
 from harness.run import run
 
 ORDERS = ("parallel", "serial", "random", "pct")
-PROGRAMS = ("calls_fail_half", "calls_file_ends", "calls_map_twice", "calls_own_memory", "calls_unknown")
+PROGRAMS = (
+    "calls_fail_half",
+    "calls_file_ends",
+    "calls_map_kinds",
+    "calls_map_twice",
+    "calls_own_memory",
+    "calls_unknown",
+)
 
 
 @pytest.mark.parametrize("order", ORDERS)

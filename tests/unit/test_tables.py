@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from gdbrr.config import grammar, tables
+from gdbrr.config import grammar, schema, tables
 from gdbrr.errors import GdbrrError
 from harness import ROOT
 
@@ -57,6 +57,17 @@ def test_call_is_consistent(call: tables.Syscall) -> None:
             assert "OUT" in words
     if "REFUSED" in call.flags:
         assert not call.effects
+
+
+def test_what_may_be_native_is_let_through_the_fence() -> None:
+    """A rule for paths makes any call about a file native that is not lasting; other modes are those of schema.py."""
+    absent = {"uselib"}  # from every kernel that a replay runs on
+    for call in tables.syscalls():
+        paths = any(effect.word == "STR" for effect in call.effects)
+        if call.cls == "file" and paths and not {"IRREV", "REFUSED"} & call.flags:
+            assert call.name not in tables.fenced() - absent
+        if call.name in tables.fenced() and tables.class_by_name()[call.cls].modes[0] == "record":
+            assert schema.call_modes(call) == ("record",)
 
 
 def test_refusals_are_the_refused_calls() -> None:

@@ -206,10 +206,18 @@ static bool some_native(void)
 	return gr_ctl->class_action[GR_CLASS_file] != GR_ACT_RECORD || gr_ctl->rules[0] || gr_kind_some(GR_CLASS_file);
 }
 
+// Paths lead to other files from here on.
+static bool moves_root(long nr)
+{
+	return nr == SYS_chroot || nr == SYS_pivot_root || nr == SYS_mount || nr == SYS_umount2 || nr == 429; // move_mount
+}
+
 void gr_rule_done(const struct gr_call *call)
 {
 	if (GR_IS_ERR(call->result) || !some_native())
 		return;
+	if (moves_root(call->nr))
+		gr_rule_children();
 	bool opened = opens_to_write(call);
 	if (opened)
 		mark(changed, gr_fd_key(call->result));
@@ -315,7 +323,7 @@ enum gr_action gr_rule_action(const struct gr_call *call)
 		return GR_ACT_RECORD; // as fcntl's flags: a replay may set none (tables/fence.def)
 	if (call->nr == SYS_chdir || call->nr == SYS_fchdir || call->nr == SYS_getcwd || call->nr == SYS_openat2)
 		return GR_ACT_RECORD; // openat2: a replay's fence cannot look at its flags
-	if (call->nr == SYS_statfs || call->nr == SYS_fstatfs) // how much is free is nothing that a file has
+	if (call->nr == SYS_statfs || call->nr == SYS_fstatfs || call->nr == SYS_ustat) // how much is free is nothing that a file has
 		return GR_ACT_RECORD;
 	action = for_path(call, action);
 	return sys->flags & GR_SF_IRREVOCABLE && !device ? GR_ACT_RECORD : action;

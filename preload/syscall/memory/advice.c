@@ -147,8 +147,10 @@ static void replay_mprotect(struct gr_call *call)
 	struct gr_event ev;
 	long real = 0;
 	bool failed = gr_gate_peek(call->self, &ev) && GR_IS_ERR(ev.result); // perhaps by what only the file knew
+	struct gr_call again = *call;
+	again.arg[2] = gr_protection(call->arg[2]);
 	if (!failed)
-		real = gr_call_kernel(call);
+		real = gr_call_kernel(&again);
 	gr_call_end(call, &ev);
 	if (real)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "memory that cannot be protected as recorded");

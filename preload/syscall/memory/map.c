@@ -3,6 +3,7 @@
 // May call: core, log, replay.
 // Owns: the windows at GR_WINDOW_ADDR.
 #include <errno.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
@@ -30,7 +31,7 @@ static bool is_anonymous(const struct gr_call *call)
 
 static bool is_shared(const struct gr_call *call)
 {
-	return (call->arg[3] & MAP_TYPE) != MAP_PRIVATE;
+	return call->arg[3] & MAP_SHARED; // MAP_SHARED_VALIDATE has this bit, too
 }
 
 // Recording: a file whose descriptor a replay does not have, or may not have.
@@ -65,10 +66,12 @@ void gr_memory_changed(uint64_t from, uint64_t len)
 		gr_copy_mapped(from, gr_whole_pages(len));
 }
 
-// The end of the heap moves: pages behind it are gone, and new when it comes back.
+// The end of the heap moves: pages behind it are gone, and new when it comes back. Where a limit was in the way it did not.
 long gr_break(struct gr_call *call)
 {
-	long before = GR_RAW(SYS_brk, 0), ret = gr_call_kernel(call);
+	struct gr_event ev;
+	bool moved = gr_gate_peek(call->self, &ev) && ev.result == (long)call->arg[0];
+	long before = GR_RAW(SYS_brk, 0), ret = moved ? gr_call_kernel(call) : before;
 	uint64_t from = ((uint64_t)(ret < before ? ret : before) + 4095) & ~4095ULL;
 	uint64_t to = ((uint64_t)(ret < before ? before : ret) + 4095) & ~4095ULL;
 	if (from < to)
@@ -194,22 +197,34 @@ static _Noreturn void unfit(const struct gr_call *call, const struct gr_event *e
 	gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "outputs that do not fit the program's buffers");
 }
 
+// How much memory is locked, present or in large pages makes no difference, and a replay may not have as much.
+#define HUGE_SIZE(flags) ((flags) >> MAP_HUGE_SHIFT & MAP_HUGE_MASK)
+#define RESOURCES (MAP_LOCKED | MAP_POPULATE | MAP_NONBLOCK | MAP_HUGETLB | (uint64_t)MAP_HUGE_MASK << MAP_HUGE_SHIFT)
+
+// Of large pages there are whole ones.
+static uint64_t mapped_length(const struct gr_call *call)
+{
+	uint64_t size = 1ULL << (HUGE_SIZE(call->arg[3]) ? HUGE_SIZE(call->arg[3]) : 21); // 2 MiB where nobody says more
+	bool large = call->arg[3] & MAP_HUGETLB && is_anonymous(call);
+	return large ? (call->arg[1] + size - 1) & ~(size - 1) : gr_whole_pages(call->arg[1]);
+}
+
 // Shared mappings become private ones: the processes that shared them are not there, the copies of the replay are.
 static long map_again(struct gr_call *call, const struct gr_event *ev)
 {
 	const uint64_t *a = call->arg;
-	uint64_t flags = a[3] & ~(uint64_t)MAP_TYPE;
+	uint64_t flags = a[3] & ~(uint64_t)(MAP_TYPE | RESOURCES), len = mapped_length(call), stores = ev->object;
+	int prot = gr_protection(a[2]);
 	flags |= MAP_PRIVATE | MAP_NORESERVE | (a[3] & (MAP_FIXED | MAP_FIXED_NOREPLACE) ? 0 : MAP_FIXED_NOREPLACE);
 	if (call->action != GR_ACT_RECORD && ev->check && ev->check != identity(call))
 		gr_gate_desync(call->self, ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapped file that was changed");
-	uint64_t len = gr_whole_pages(a[1]), stores = ev->object;
 	if (call->action != GR_ACT_RECORD) {
-		long real = GR_RAW(SYS_mmap, ev->result, a[1], a[2], flags, a[4], a[5]);
+		long real = GR_RAW(SYS_mmap, ev->result, len, prot, flags, a[4], a[5]);
 		if (real == ev->result && (stores > ev->len || !gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_ALL)))
 			unfit(call, ev);
 		return real;
 	}
-	long ret = GR_RAW(SYS_mmap, ev->result, a[1], PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
+	long ret = GR_RAW(SYS_mmap, ev->result, len, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0);
 	if (ret != ev->result)
 		return ret;
 	uint32_t n = 0;
@@ -219,7 +234,7 @@ static long map_again(struct gr_call *call, const struct gr_event *ev)
 		unfit(call, ev);
 	memcpy((void *)ret, ev->data + sizeof n, n);
 	gr_call_more(call, ret, len);
-	GR_RAW(SYS_mprotect, ret, a[1], a[2]);
+	GR_RAW(SYS_mprotect, ret, len, prot);
 	if (!gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_ALL))
 		unfit(call, ev);
 	return ret;
@@ -343,6 +358,10 @@ static void replay(struct gr_call *call)
 	case SYS_mmap:
 		break;
 	case SYS_munmap:
+		if (gr_gate_peek(call->self, &ev) && GR_IS_ERR(ev.result)) { // perhaps because of what only that mapping was
+			real = ev.result;
+			break;
+		}
 		real = gr_call_kernel(call);
 		gr_memory_changed(call->arg[0], call->arg[1]);
 		break;
@@ -356,7 +375,7 @@ static void replay(struct gr_call *call)
 	gr_call_end(call, &ev);
 	if (call->nr == SYS_mmap && !GR_IS_ERR(ev.result)) {
 		real = map_again(call, &ev);
-		gr_memory_changed(ev.result, call->arg[1]);
+		gr_memory_changed(ev.result, mapped_length(call));
 	}
 	if ((call->nr == SYS_munmap || !GR_IS_ERR(ev.result)) && real != ev.result)
 		gr_gate_desync(call->self, &ev, GR_OP_SYS_END, call->nr + 1, 0, "a mapping that is not free here");

@@ -133,6 +133,14 @@ void gr_stores_log(struct gr_call *call, struct gr_event *ev, const uint8_t *fir
 // Replay: memory was mapped, unmapped or dropped there; whoever watches is told.
 void gr_memory_changed(uint64_t from, uint64_t len);
 
+// Replay: what a protection comes to where what can be read can be executed (personality(READ_IMPLIES_EXEC)).
+extern bool gr_read_executes;
+
+static inline int gr_protection(int prot)
+{
+	return gr_read_executes && prot & 1 ? prot | 4 : prot; // PROT_READ, PROT_EXEC
+}
+
 static inline uint64_t gr_whole_pages(uint64_t len)
 {
 	return (len + 4095) & ~4095ULL;

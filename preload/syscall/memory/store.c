@@ -91,18 +91,18 @@ static bool map(const struct gr_store *s, uint64_t *origin)
 	case GR_STORE_BREAK:
 		return GR_RAW(SYS_brk, s->addr) == (long)s->addr;
 	case GR_STORE_MAP:
-		return GR_RAW(SYS_mmap, s->addr, s->len, s->arg, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (long)s->addr;
+		return GR_RAW(SYS_mmap, s->addr, s->len, gr_protection(s->arg), MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == (long)s->addr;
 	case GR_STORE_UNMAP:
 		return GR_RAW(SYS_munmap, s->addr, s->len) == 0;
 	case GR_STORE_PROTECT:
-		return GR_RAW(SYS_mprotect, s->addr, s->len, s->arg) == 0;
+		return GR_RAW(SYS_mprotect, s->addr, s->len, gr_protection(s->arg)) == 0;
 	case GR_STORE_VOID:
 		return gr_void_map(s->addr, s->len, s->arg);
 	case GR_STORE_ORIGIN:
 		*origin = s->addr;
 		return true;
 	case GR_STORE_ALIAS:
-		return gr_alias_map(*origin, s->addr, s->len, s->arg);
+		return gr_alias_map(*origin, s->addr, s->len, gr_protection(s->arg));
 	case GR_STORE_ADVICE:
 		gr_advice_follow(s->addr, s->len, s->arg);
 	}

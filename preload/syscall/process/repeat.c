@@ -9,6 +9,8 @@
 #include "../../core/raw.h"
 #include "process.h"
 
+bool gr_read_executes;
+
 // How far the stack may grow is seen by who runs out of it. The hard limit stays: it could not be raised again.
 static void limit_stack(uint64_t soft)
 {
@@ -42,10 +44,8 @@ void gr_call_repeat(const struct gr_call *call)
 		if (is_own((uint32_t)a[0]) && (int)a[1] == RLIMIT_STACK && a[2] && gr_peek(&soft, a[2], sizeof soft) == sizeof soft)
 			limit_stack(soft);
 		break;
-	case SYS_personality: // what is mapped to be read can be executed, or no more
-		if ((uint32_t)a[0] != 0xffffffff) {
-			long own = GR_RAW(SYS_personality, 0xffffffff) & ~(long)READ_IMPLIES_EXEC;
-			GR_RAW(SYS_personality, own | (a[0] & READ_IMPLIES_EXEC));
-		}
+	case SYS_personality: // which the fence keeps from a replay
+		if ((uint32_t)a[0] != 0xffffffff)
+			gr_read_executes = a[0] & READ_IMPLIES_EXEC;
 	}
 }
