@@ -56,15 +56,17 @@ class Marks:
         for raw in contents:
             self._add(raw)
             whole = raw.strip(b" \t\r\n\0")
-            if SHORT <= len(whole) < WORD and whole.isascii() and whole.decode("ascii").isprintable():
+            text = whole.isascii() and whole.decode("ascii").isprintable()
+            if SHORT <= len(whole) < WORD and len(set(whole)) >= _PLAIN_VALUE and text:
                 self._add_value("", whole)
         for name, value in (values or {}).items():
-            if self._public.has_value(value):
-                self.stay.append(name)
-            elif not self._add_value(name, value):
+            if len(value) < SHORT or len(set(value)) < _PLAIN_VALUE:
                 self.too_short.append(name)
+            elif self._public.has_value(value):
+                self.stay.append(name)
             else:
-                self._add(value)
+                self._add_value(name, value)
+                self._add(value, letters=False)  # that a variable holds a word of the language makes that no secret
         # For bytes.isdisjoint at the speed of C: the same eight bytes as numbers.
         self._numbers = {int.from_bytes(head[:WORD], "little") for head in (*self._heads, *self._windows)}
         short = b"|".join(map(re.escape, sorted(self._short)))
@@ -74,7 +76,7 @@ class Marks:
         return bool(self._numbers or self._words or self._short)
 
     # ---------------------------------------------------------------- what is looked for
-    def _add(self, raw: bytes) -> None:
+    def _add(self, raw: bytes, letters: bool = True) -> None:
         for at in range(0, len(raw) - WINDOW + 1, WINDOW):
             window = raw[at : at + WINDOW]
             if len(set(window)) >= _DISTINCT and not self._public.has(window):
@@ -83,21 +85,17 @@ class Marks:
             for word in (token, *_RUN.findall(token)):
                 if len(set(word)) < _DISTINCT or self._public.has_word(word):
                     continue
-                if _LETTERS.fullmatch(word):
-                    self._words.add(word)
-                else:
+                if not _LETTERS.fullmatch(word):
                     self._anywhere(word)
+                elif letters:
+                    self._words.add(word)
 
-    def _add_value(self, name: str, value: bytes) -> bool:
-        """False where it is too short to be looked for."""
-        if len(value) < SHORT or len(set(value)) < _PLAIN_VALUE:
-            return False
+    def _add_value(self, name: str, value: bytes) -> None:
         if len(value) < WORD:
             self._short[value] = name
         else:
             self._anywhere(value)
             self._called[value] = name
-        return True
 
     def _anywhere(self, pattern: bytes) -> None:
         known = self._heads.setdefault(pattern[:WORD], [])

@@ -119,7 +119,7 @@ def main(args: argparse.Namespace) -> int:
                 "nothing that was read fits", f"see what there is: gdbrr redact {shlex.quote(str(args.demo))}"
             )
         hashes = () if args.keep_hashes else tuple(payload.checks(demo))
-        without = redact.Without(args.env, args.keep_env, hashes)
+        without = redact.Without(args.env, (*args.keep_env, *result.marks.stay), hashes)
         redact.write(redactor, demo, result, fill, without, out)
     for line in said(result, out, without):
         tell(f"gdbrr: {printable(line)}")
