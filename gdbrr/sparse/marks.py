@@ -49,6 +49,8 @@ class Marks:
         """Words and values that are found anywhere, by their first eight bytes."""
         self._short: dict[bytes, str] = {}
         self._called: dict[bytes, str] = {}
+        self._left: set[bytes] = set()
+        """What of CONTENTS stands in PUBLIC."""
         self.too_short: list[str] = []
         """Values that are not looked for, because they stand everywhere."""
         self.stay: list[str] = []
@@ -68,7 +70,8 @@ class Marks:
                 self._add_value(name, value)
                 self._add(value, letters=False)  # that a variable holds a word of the language makes that no secret
         # For bytes.isdisjoint at the speed of C: the same eight bytes as numbers.
-        self._numbers = {int.from_bytes(head[:WORD], "little") for head in (*self._heads, *self._windows)}
+        self._first = {piece[:WORD] for pieces in (self._heads, self._windows) for piece in pieces}
+        self._numbers = {int.from_bytes(head, "little") for head in self._first}
         short = b"|".join(map(re.escape, sorted(self._short)))
         self._shorts = re.compile(rb"(?<![A-Za-z0-9])(?:" + short + rb")(?![A-Za-z0-9])") if short else None
 
@@ -79,13 +82,16 @@ class Marks:
     def _add(self, raw: bytes, letters: bool = True) -> None:
         for at in range(0, len(raw) - WINDOW + 1, WINDOW):
             window = raw[at : at + WINDOW]
-            if len(set(window)) >= _DISTINCT and not self._public.has(window):
-                self._windows.add(window)
+            if len(set(window)) < _DISTINCT:
+                continue
+            (self._left if self._public.has(window) else self._windows).add(window)
         for token in set(_TOKEN.findall(raw)):
             for word in (token, *_RUN.findall(token)):
-                if len(set(word)) < _DISTINCT or self._public.has_word(word):
+                if len(set(word)) < _DISTINCT:
                     continue
-                if not _LETTERS.fullmatch(word):
+                if self._public.has_word(word):
+                    self._left.add(word)
+                elif not _LETTERS.fullmatch(word):
                     self._anywhere(word)
                 elif letters:
                     self._words.add(word)
@@ -101,6 +107,10 @@ class Marks:
         known = self._heads.setdefault(pattern[:WORD], [])
         if pattern not in known:
             known.append(pattern)
+
+    def leave(self, text: bytes) -> bool:
+        """Whether TEXT, one of PUBLIC, has some of CONTENTS in it."""
+        return any(piece in text for piece in self._left)
 
     def name_of(self, found: bytes) -> str:
         """Of the value that FOUND is or holds; empty where nobody named it."""
@@ -126,14 +136,18 @@ class Marks:
         return joined
 
     def _found_anywhere(self, raw: bytes) -> Iterator[tuple[int, int]]:
-        for start in range(0, len(raw) if self._numbers else 0, _PIECE):
+        first = self._first
+        for start in range(0, len(raw) if first else 0, _PIECE):
             piece = raw[start : start + _PIECE + WORD - 1]
             if not self._may_have(piece):
                 continue
             for at in range(start, min(start + _PIECE, len(raw) - WORD + 1)):
+                head = raw[at : at + WORD]
+                if head not in first:
+                    continue
                 if raw[at : at + WINDOW] in self._windows:
                     yield at, at + WINDOW
-                for pattern in self._heads.get(raw[at : at + WORD], ()):
+                for pattern in self._heads.get(head, ()):
                     if raw.startswith(pattern, at):
                         yield at, at + len(pattern)
 

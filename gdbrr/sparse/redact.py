@@ -127,12 +127,11 @@ class Redactor:
             public += texts.kept(self._demo.manifest["env"], values)
         marks = Marks(contents, values, public) if copies else Marks()
         others = list(self._copies(chosen, marks))
-        strict = Marks(contents)
         return Result(
             self._summed((call, call.payload) for call in ours),
             self._summed(others),
             self._summed((call, call.payload) for call in meant if call.tick not in chosen),
-            list(dict.fromkeys(what for what, text in own if strict.found_in(texts.encoded(text)))),
+            list(dict.fromkeys(what for what, text in own if marks.leave(texts.encoded(text)))),
             [*spans, *(span for _, found in others for span in found)],
             marks,
         )

@@ -331,6 +331,9 @@ def test_values_are_found_by_their_length() -> None:
     assert marks.found_in(b"q aaaaaaaaaa /srv/data alice 47110 x4711") == []
     assert marks.found_in(b"(4711)") == [(1, 5)] and marks.found_in(b"4711") == [(0, 4)]
     assert marks.found_in(b"\x0aopensesamex") == [(1, 11)]
+    named = Marks([b"see /srv/Tr0ub4dor/x"], public=[b"/srv/Tr0ub4dor", b"/srv/other"])
+    assert [named.leave(text) for text in (b"/srv/Tr0ub4dor", b"/srv/other")] == [True, False]
+    assert named.found_in(b"Tr0ub4dor") == []
     spoken = Marks(values={"A": b"the pineapple 4711-0815"})
     assert spoken.found_in(b"a pineapple is 4711-0815") == [(15, 24)], (
         "words of the language are no secret by themselves"
