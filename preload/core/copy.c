@@ -44,7 +44,28 @@ __asm__(
 	".cfi_endproc\n"
 	".size gr_copy, .-gr_copy\n");
 
+// A store that changes nothing to each page of [rdi, rsi); false where one is not to be had.
+__asm__(
+	".globl gr_storable\n.hidden gr_storable\n.type gr_storable, @function\n"
+	"gr_storable:\n"
+	".cfi_startproc\n"
+	"1:	cmp %rsi, %rdi\n"
+	"	jae 2f\n"
+	"gr_storable_store:\n"
+	"	lock orb $0, (%rdi)\n" // locked: another thread may be storing there
+	"	add $4096, %rdi\n"
+	"	and $-4096, %rdi\n"
+	"	jmp 1b\n"
+	"2:	mov $1, %eax\n"
+	"	ret\n"
+	"gr_storable_end:\n"
+	"	xor %eax, %eax\n"
+	"	ret\n"
+	".cfi_endproc\n"
+	".size gr_storable, .-gr_storable\n");
+
 extern const char gr_copy_load[], gr_copy_store[], gr_copy_bytes[], gr_copy_end[] __attribute__((visibility("hidden")));
+extern const char gr_storable_store[], gr_storable_end[] __attribute__((visibility("hidden")));
 
 // A word that cannot be copied whole is copied byte by byte up to the border; a byte ends the copy.
 bool gr_copy_recover(ucontext_t *context)
@@ -54,6 +75,8 @@ bool gr_copy_recover(ucontext_t *context)
 		*rip = (greg_t)gr_copy_bytes;
 	else if (*rip == (greg_t)gr_copy_bytes)
 		*rip = (greg_t)gr_copy_end;
+	else if (*rip == (greg_t)gr_storable_store)
+		*rip = (greg_t)gr_storable_end;
 	else
 		return false;
 	return true;

@@ -42,3 +42,6 @@ extern bool (*gr_copy_protected)(siginfo_t *info, void *context);
 extern bool (*gr_copy_lift)(uint64_t at, size_t n);
 extern void (*gr_copy_put_back)(void);
 size_t gr_copy(void *dst, const void *src, size_t n);
+
+// Whether all of [from, to) may be written to: looked at by a store to each page that changes nothing. Only while `gr_copy_guarded`.
+bool gr_storable(uint64_t from, uint64_t to);
