@@ -487,6 +487,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	}
 	if (call.sys->flags & GR_SF_REFUSED)
 		gr_refuse(&call);
+	gr_call_narrow(&call);
 	gr_call_refine(&call);
 	text_goes(&call);
 	bool canceled = gr_cancel_acts(self, GR_CANCEL_BEFORE, false);

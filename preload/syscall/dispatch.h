@@ -13,7 +13,8 @@ long gr_call_kernel(const struct gr_call *call);
 // The same for a call that may wait; GR_RESTART where it shall be made again behind a handler.
 long gr_call_waiting(const struct gr_call *call);
 
-// refine.c: the effect of the one of many calls that this is.
+// refine.c: takes away what the kernel does not look at; the effect of the one of many calls that this is.
+void gr_call_narrow(struct gr_call *call);
 void gr_call_refine(struct gr_call *call);
 _Noreturn void gr_refuse_ioctl(const struct gr_call *call);
 

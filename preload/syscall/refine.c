@@ -131,6 +131,91 @@ static void refine_futex(const struct gr_call *call, struct gr_fx *fx)
 	}
 }
 
+// ---------------------------------------------------------------- numbers of 32 bits
+// Lengths, counts and kinds that the kernel takes for an int, where the engine looks at them: by their positions.
+static uint8_t short_numbers(long nr)
+{
+	enum { FIRST = 1 << 0, SECOND = 1 << 1, THIRD = 1 << 2, FOURTH = 1 << 3, FIFTH = 1 << 4, SIXTH = 1 << 5 };
+	switch (nr) {
+	case SYS_getgroups:
+	case SYS_setgroups:
+	case SYS_prctl:
+	case SYS_arch_prctl:
+	case SYS_rt_sigaction:
+	case SYS_rt_sigprocmask:
+	case SYS_clock_gettime:
+	case SYS_clock_getres:
+	case SYS_clock_nanosleep:
+	case SYS_timer_create:
+		return FIRST;
+	case SYS_poll:
+	case SYS_ppoll:
+	case SYS_sethostname:
+	case SYS_setdomainname:
+	case SYS_sched_getaffinity:
+	case SYS_sched_setaffinity:
+	case SYS_fcntl:
+	case SYS_ioctl:
+	case SYS_futex:
+	case 449: // futex_waitv
+		return SECOND;
+	case SYS_connect:
+	case SYS_bind:
+	case SYS_semop:
+	case SYS_semtimedop:
+	case SYS_getdents:
+	case SYS_getdents64:
+	case SYS_readlink:
+	case SYS_syslog:
+	case SYS_epoll_wait:
+	case SYS_epoll_pwait:
+	case 441: // epoll_pwait2
+	case SYS_sched_getattr:
+	case SYS_sendmmsg:
+	case SYS_recvmmsg:
+	case SYS_lseek:
+	case SYS_madvise:
+		return THIRD;
+	case SYS_readlinkat:
+	case SYS_process_madvise:
+		return FOURTH;
+	case SYS_setsockopt:
+	case SYS_name_to_handle_at:
+		return FIFTH;
+	case SYS_sendto:
+		return SIXTH;
+	}
+	return 0;
+}
+
+static uint8_t descriptors(const struct gr_sys *sys)
+{
+	uint8_t positions = 0;
+	for (int i = 0; i < GR_FX_MAX && sys->fx[i].kind; i++) {
+		const struct gr_fx *fx = &sys->fx[i];
+		if (fx->kind == GR_FX_FD || fx->kind == GR_FX_CLOSES || fx->kind == GR_FX_DUPS || fx->kind == GR_FX_DUPS_TO)
+			positions |= 1 << (fx->arg - 1);
+		if (fx->kind == GR_FX_DUPS_TO)
+			positions |= 1 << (fx->len_arg - 1);
+	}
+	return positions;
+}
+
+// What a register has above them says nothing: compilers leave there what they like. Descriptors are such numbers, too.
+void gr_call_narrow(struct gr_call *call)
+{
+	enum { KNOWN = 0x80 };
+	static uint8_t known[GR_SYS_MAX];
+	uint8_t narrow = __atomic_load_n(&known[call->nr], __ATOMIC_RELAXED);
+	if (!narrow) {
+		narrow = KNOWN | short_numbers(call->nr) | descriptors(call->sys);
+		__atomic_store_n(&known[call->nr], narrow, __ATOMIC_RELAXED);
+	}
+	for (unsigned i = 0; i < 6; i++)
+		if (narrow >> i & 1)
+			call->arg[i] = (uint64_t)(int64_t)(int32_t)call->arg[i];
+}
+
 void gr_call_refine(struct gr_call *call)
 {
 	struct gr_fx *fx = &call->ioctl;

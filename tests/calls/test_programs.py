@@ -30,6 +30,7 @@ PROGRAMS = (
     "calls_libc_threads",
     "calls_many_threads",
     "calls_memory",
+    "calls_narrow",
     "calls_network",
     "calls_partial",
     "calls_random",
@@ -37,7 +38,7 @@ PROGRAMS = (
     "calls_spawn_threads",
     "calls_views",
 )
-SAME_EVERY_TIME = {"calls_bad_pointers", "calls_many_threads", "calls_partial"}
+SAME_EVERY_TIME = {"calls_bad_pointers", "calls_many_threads", "calls_narrow", "calls_partial"}
 
 
 def build(name: str) -> Path:

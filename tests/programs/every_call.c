@@ -1,5 +1,5 @@
-// Every system call of every_call.h, with each pointer in turn also NULL, wild, and to memory of which only a part is there; for each its
-// result and a hash of the memory around what it was given. What is another one in each run stands behind "~".
+// Every system call of every_call.h, with each pointer in turn also NULL, wild, and to memory of which only a part is there, and each
+// descriptor and short number with something above it; for each its result and a hash of the memory around what it was given. What is another one in each run stands behind "~".
 // usage: every_call DIRECTORY [threaded]
 #define _GNU_SOURCE
 #include <errno.h>
@@ -53,7 +53,7 @@ enum { RESULT = 1, MEMORY = 2, ONCE = 4, TIMED = 8 };
 enum { PAGE = 4096, PAGES = 3, REGIONS = 16, KEPT_FIRST = 240, READY = 250 };
 
 enum kind {
-	NUMBER, BUFFER, WORDS, VECTORS, HEADER, HEADERS, STRUCTURE, QUERY, CHILDREN, CHILD_RUNS, TIMERS,
+	NUMBER, INTEGER, BUFFER, WORDS, VECTORS, HEADER, HEADERS, STRUCTURE, QUERY, CHILDREN, CHILD_RUNS, TIMERS,
 	FILES, OTHERS, DIRS, RPIPES, WPIPES, NULLS, DGRAMS, STREAMS, LISTENS, UDPS, EPOLLS, TIMERFDS, INOTIFIES, MAILS, PIDS, TTYS, PTYS,
 	RANDOMS, TCPS, SPACES, MOUNTS, PAGEMAPS, MAPLISTS,
 };
@@ -77,6 +77,7 @@ struct arg { enum kind kind; long value; size_t size, at, length_at; const char 
 #define DUPLICATES_1 "\0\0\0\0\0\0\0\0\5\0\0\0\0\0\0\0\1\0\0"
 #define INTERFACE_1 Z_16 "\1"
 
+#define INT(n) ((struct arg){INTEGER, n, 0, 0, 0, NULL, 0}) // of which the kernel looks at the lower half
 #define IN(...) ((struct arg){BUFFER, 0, sizeof(__VA_ARGS__), 0, 0, "" __VA_ARGS__, sizeof(__VA_ARGS__)})
 #define OUT(n) ((struct arg){BUFFER, 0, n, 0, 0, NULL, 0})
 #define INOUT(n, ...) ((struct arg){BUFFER, 0, n, 0, 0, "" __VA_ARGS__, sizeof(__VA_ARGS__)})
@@ -303,7 +304,8 @@ static long make_timer(void)
 static long value_of(const struct arg *arg, long nr)
 {
 	switch (arg->kind) {
-	case NUMBER: return arg->value;
+	case NUMBER:
+	case INTEGER: return arg->value;
 	case CHILDREN: return make_child();
 	case CHILD_RUNS: return make_running();
 	case TIMERS: return make_timer();
@@ -350,7 +352,12 @@ static int is_memory(const struct arg *arg)
 	return arg->kind >= BUFFER && arg->kind <= QUERY;
 }
 
-// `which` of the arguments is a bad pointer: NULL, wild, or to half of what it should be.
+static int is_int(const struct arg *arg)
+{
+	return arg->kind == INTEGER || arg->kind >= FILES;
+}
+
+// `which` of the arguments is a bad pointer: NULL, wild, or to half of what it should be; or a number with something above it.
 static void once(const char *name, long nr, int how, const struct arg *args, int count, int which, int bad)
 {
 	long a[6] = {0}, result;
@@ -358,7 +365,8 @@ static void once(const char *name, long nr, int how, const struct arg *args, int
 	for (int i = 0; i < count; i++) {
 		a[i] = value_of(&args[i], nr);
 		if (i == which)
-			a[i] = bad == 1 ? 0 : bad == 2 ? (long)end_of(used - 1) : a[i] + (long)(args[i].size + 1) / 2;
+			a[i] = bad == 1 ? 0 : bad == 2 ? (long)end_of(used - 1) : bad == 3 ? a[i] + (long)(args[i].size + 1) / 2 :
+			       a[i] + 0x5a5a00000000;
 	}
 	errno = 0;
 	result = syscall(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
@@ -366,7 +374,7 @@ static void once(const char *name, long nr, int how, const struct arg *args, int
 	uint32_t hash = memory();
 	printf("%s", name);
 	if (which >= 0)
-		printf(" [%d %s]", which + 1, bad == 1 ? "NULL" : bad == 2 ? "wild" : "half");
+		printf(" [%d %s]", which + 1, (const char *[]){"", "NULL", "wild", "half", "more"}[bad]);
 	printf(":");
 	if (!(how & RESULT))
 		printf(" %ld %s", result, error ? error : "?");
@@ -382,6 +390,9 @@ static void every_way(const char *name, long nr, int how, const struct arg *args
 	for (int i = 0; i < count && !(how & ONCE); i++)
 		for (int bad = how & TIMED ? 2 : 1; bad <= 3 && is_memory(&args[i]); bad++)
 			once(name, nr, how, args, count, i, bad);
+	for (int i = 0; i < count && !(how & ONCE); i++)
+		if (is_int(&args[i]))
+			once(name, nr, how, args, count, i, 4);
 }
 
 #define ARG(x) _Generic((x), struct arg: same, default: number)(x)
@@ -431,7 +442,7 @@ int main(int argc, char **argv)
 		  COUNT(__VA_ARGS__));
 #define SKIP(name, why)
 #define REQUEST(name, how, on, with) \
-	every_way(#name, SYS_ioctl, how, (struct arg[3]){ARG(on), number(REQUEST_##name), ARG(with)}, 3);
+	every_way(#name, SYS_ioctl, how, (struct arg[3]){ARG(on), INT(REQUEST_##name), ARG(with)}, 3);
 #include "every_call.h"
 	if (runs)
 		kill(runs, SIGKILL);
