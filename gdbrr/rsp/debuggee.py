@@ -34,6 +34,9 @@ _LONGEST_CALL = 8
 _SIGINFO = 128
 """Bytes of a siginfo_t."""
 _END = (("replaylog", "end"),)
+_STEP = re.compile(rb";[sS](?:[0-9a-f]{2})?:([0-9a-f]+)")
+_PUSHES_FLAGS = re.compile(rb"[\x66\x40-\x4f]*\x9c")
+_TRAP_FLAG = 0x100
 
 
 class Debuggee(Attached):
@@ -128,7 +131,7 @@ class Debuggee(Attached):
     def _behind_store(self, stop: Stop, held: set[Held], fence: Fence | None) -> Stop:
         """A watched place was stored to by an operation, or by the allocator: that happens at once, however many stores
         the engine makes of it. So the stop is where the program goes on."""
-        if stop.ended or not stop.has("watch", "awatch", "rwatch") or not self._in_engine(self._real_pc(stop)):
+        if stop.ended or not stop.has("watch", "awatch", "rwatch") or not self.is_in_engine(self._real_pc(stop)):
             return stop
         view = self.views().get(stop.tid)
         code = {each for each in held if each[0] == SOFTWARE}
@@ -156,10 +159,10 @@ class Debuggee(Attached):
                 return self._out_of_engine(step, stop, held, fence) if landing and self.leaf else stop
         regs, alone = self.registers(step), b"c" not in plain.split(b";")
         before = regs["rip"]
-        if self.leaf is not None and self._in_engine(before):
+        if self.leaf is not None and self.is_in_engine(before):
             return self._out_of_engine(step, Stop(SIGNAL_TRAP, step), held, fence)
         self.passing.pop(step, None)
-        if self.live is not None and self._in_engine(before) and not alone and (called := self.called(step)):
+        if self.live is not None and self.is_in_engine(before) and not alone and (called := self.called(step)):
             self.passing[step] = called, regs  # it had come to a breakpoint there
             return self._run_to(step, called.ret_pc, everybody, held, fence)
         elsewhere = self.live is not None and self._real_pc(Stop(tid=step)) != before
@@ -170,7 +173,7 @@ class Debuggee(Attached):
         if (length := self._at_door(stop)) is not None:
             landing = self._real_pc(stop) + length if stop.tid == step else None
             return self._run_to(step, landing, self._passing(stop), held, fence)
-        if stop.tid != step or stop.signal != SIGNAL_TRAP or not self._in_engine(self._real_pc(stop)):
+        if stop.tid != step or stop.signal != SIGNAL_TRAP or not self.is_in_engine(self._real_pc(stop)):
             return stop
         if self.leaf is not None:
             stop = self._run_to(step, self._way_back(step, before, first_bytes), b"vCont;c", held, fence)
@@ -202,7 +205,7 @@ class Debuggee(Attached):
         Only at its first instruction is the place to go back to on the stack: elsewhere a breakpoint there would be
         written into whatever the engine keeps, so frame by frame is stepped through, and calls are run through.
         """
-        while self._landed(tid, stop) and self._in_engine(pc := self._real_pc(stop)):
+        while self._landed(tid, stop) and self.is_in_engine(pc := self._real_pc(stop)):
             stop = self._stepped(b"vCont;" + resume_verb("s", tid, ()), held, fence)
             if not self._landed(tid, stop):
                 break
@@ -334,6 +337,7 @@ class Debuggee(Attached):
         self._engine = None
         self.signalled = 0
         words = self._taken(words)
+        pushing = self._pushes_flags(words)
         self.upstream.resume(words)
         stop = self._wait(self.upstream)
         self.upstream.forget_selection()
@@ -345,9 +349,29 @@ class Debuggee(Attached):
         if stop.ended:
             self.upstream.pid = 0
             self.upstream.inserted.clear()
+        elif pushing is not None and pushing[:2] == (stop.tid, self._real_pc(stop)):
+            self._without_trap_flag(*pushing)
         if self.leaf is not None:
             self.leaf.check()
         return stop
+
+    def _pushes_flags(self, words: bytes) -> tuple[int, int, int] | None:
+        """Of a step by WORDS of an instruction that pushes the flags: the thread, where it goes on, and how many bytes
+        it pushes. The flag that a debugger steps by is not the program's, and would be pushed with them."""
+        stepped = _STEP.search(words)
+        if stepped is None:
+            return None
+        tid = int(stepped[1], 16)
+        regs = self.upstream.registers(tid)
+        pushes = None if regs["eflags"] & _TRAP_FLAG else _PUSHES_FLAGS.match(self.upstream.memory(regs["rip"], 4))
+        if pushes is None:
+            return None
+        return tid, regs["rip"] + len(pushes[0]), 2 if b"\x66" in pushes[0] else 8
+
+    def _without_trap_flag(self, tid: int, pc: int, size: int) -> None:
+        stack = self.upstream.registers(tid)["rsp"]
+        flags = int.from_bytes(self.upstream.memory(stack, size), "little") & ~_TRAP_FLAG
+        self.upstream.request(b"M%x,%x:%b" % (stack, size, flags.to_bytes(size, "little").hex().encode()))
 
     def _taken(self, words: bytes) -> bytes:
         """WORDS without the signal of which the engine has told: it has got that, and forgets it where it is not among
