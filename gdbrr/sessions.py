@@ -23,7 +23,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.rsp.live import Session
 from gdbrr.rsp.process.marks import Marks
 from gdbrr.timeline.model import Interrupted, Progress, ThreadView, Timeline
-from gdbrr.timeline.state.stops import NotFound
+from gdbrr.timeline.state.stops import NEAR, NotFound
 
 if TYPE_CHECKING:
     from gdbrr.demo.manifest import SavedAt
@@ -246,10 +246,14 @@ class RecordedProcess:
         views = {view.tid: view for view in self.thread_views()}
         if not views:
             raise GdbrrError("nothing is recorded yet", hint="let the program run to a breakpoint first")
-        # In the middle of an operation there is no moment: the timeline ends at the last one that is recorded. Nor is
-        # there one where a thread has not said yet who it is.
+        # In the middle of an operation there is no moment. Of one that has no event yet, as of a lock that is not free,
+        # the timeline ends at its call; else at the last event that is recorded, as where a thread has not said yet who
+        # it is.
         view = views.get(tid)
-        stop = None if view is None or view.in_engine else (view.index, regs)
+        begun = view is not None and view.in_engine
+        if begun:
+            regs = {name: regs[name] for name in ("rip", *NEAR[0]) if name in regs}
+        stop = None if view is None or "rip" not in regs else (view.index, regs)
         self.approximate = self.inside = False
         self.doubt = ""
         try:
@@ -257,9 +261,10 @@ class RecordedProcess:
         except Interrupted:
             raise
         except GdbrrError as error:
-            self.approximate = True
-            self.doubt = error.message
-            if isinstance(error, NotFound):
+            lost = isinstance(error, NotFound)
+            self.approximate = not (begun and lost)
+            self.doubt = error.message if self.approximate else ""
+            if lost and self.approximate:
                 self.doubt = (
                     "this place was not found in the replay; the past ends at the last operation in front of it"
                 )

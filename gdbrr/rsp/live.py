@@ -82,7 +82,8 @@ class Live(Protocol):
 
     def thread_views(self) -> Sequence[ThreadView]: ...
     def timeline_at_stop(self, tid: int, regs: dict[str, int], progress: Progress | None = None) -> Timeline:
-        """The past of a process stopped by a debugger: its log so far, ending where thread TID stands now."""
+        """The past of a process stopped by a debugger: its log so far, ending where thread TID stands now. Of REGS
+        those that are not known are left out."""
         ...
 
     def timeline_finished(self, progress: Progress | None = None) -> Timeline:

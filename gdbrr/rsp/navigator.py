@@ -302,7 +302,10 @@ class Navigator(Backward):
             # Breakpoints are bytes in its memory, and no part of what it did.
             self.live.upstream.sync_points(set())
             tid = self.live.real(self.thread)
-            self.timeline = self.live.live.timeline_at_stop(tid, self.live.upstream.registers(tid), progress)
+            regs = self.live.registers(
+                tid
+            )  # in the engine, or in what that has called: what is known of it at its call
+            self.timeline = self.live.live.timeline_at_stop(tid, regs, progress)
             if self.live.live.doubt:
                 self.say(f"gdbrr: {self.live.live.doubt}\n")
         return self.timeline

@@ -133,12 +133,15 @@ class Segments:
         """Where the process LIKE stands in the segment that was under way when the recording ended, as nearly as its
         replay comes there; raises stops.NotFound where it does not."""
         tick, pc, code = self._order.ticks, at.regs["rip"], stops.code_at(like, at.regs["rip"])
-        repeated = stops.in_turns_of(code, at.regs) if is_repeated(code) else None
-        if repeated is None:
+        known = [name for name in stops.KNOWN if name in at.regs]
+        whole = len(known) == len(stops.KNOWN)
+        repeated = stops.in_turns_of(code, at.regs) if whole and is_repeated(code) else None
+        if repeated is None and whole:
             with contextlib.suppress(stops.NotFound):
                 return stops.Stopped(self.locate(tick, thread, at, progress, like), doubtful=self.doubtful)
-        ways = [repeated] if repeated is not None else []
-        ways += [stops.with_registers(at.regs, names) for names in stops.NEAR]
+        exact = repeated if whole else stops.with_registers(at.regs, known)
+        ways = [exact] if exact is not None else []
+        ways += [stops.with_registers(at.regs, names) for names in stops.NEAR if {*names} <= {*known}]
         patience = passes.Patience(like, thread, self._born, progress)
         for condition in ways:
             run = stops.passing(
@@ -148,9 +151,9 @@ class Segments:
                 moment = Moment(tick, pc, found[0])
                 regs = self._registers_at(moment, thread, progress)
                 others = tuple(name for name, value in at.regs.items() if name in stops.KNOWN and regs[name] != value)
-                if condition is repeated:
+                if condition is exact:
                     self.doubtful = not found[1]
-                    return stops.Stopped(moment, inside="rcx" in others, doubtful=not found[1])
+                    return stops.Stopped(moment, inside=bool(others), doubtful=not found[1])
                 self.doubtful = True
                 return stops.Stopped(moment, differs=others, doubtful=True)
         raise stops.NotFound(f"no moment of tick {tick} has pc {pc:#x}", "go to a moment with rr-goto first")

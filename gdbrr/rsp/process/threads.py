@@ -140,7 +140,7 @@ class Attached:
         return self._views
 
     def _at_call(self, view: ThreadView) -> ThreadView:
-        if not view.in_engine or view.trapped or not self._in_engine(view.regs.get("rip", 0)):
+        if not view.in_engine or view.trapped or not self.is_in_engine(view.regs.get("rip", 0)):
             return view
         return self._unwinder.shown(view)
 
@@ -175,11 +175,11 @@ class Attached:
         regs, memory = self.upstream.registers(tid), self.upstream.memory
         base, pc = regs.get("fs_base", 0), regs.get("rip", 0)
         view = self.views().get(tid) or next((view for view in self._newborn if view.regs["fs_base"] == base), None)
-        if view is None or (view.in_engine and pc in self.points and self._in_engine(pc)):
+        if view is None or (view.in_engine and pc in self.points and self.is_in_engine(pc)):
             return None
         if view.in_engine:
             return dataclasses.replace(view, tid=tid, ret_pc=behind_lock(view.regs["rip"], memory) or view.ret_pc)
-        if self._in_engine(pc):
+        if self.is_in_engine(pc):
             return view if pc in self.points else self._unwinder.outside(view, regs)
         if memory(pc - 2, 2) == SYSCALL and self._has_trapped(tid):
             return at_syscall(view, regs)
@@ -194,7 +194,7 @@ class Attached:
         regs = self.upstream.registers(view.tid)
         if self.sent is not None and self.sent[0] == view.tid:  # it is in the handler
             regs = self._unwinder.interrupted(regs)
-        if memory(regs["rip"] - 2, 2) != SYSCALL or not self._in_engine(regs["rip"]):
+        if memory(regs["rip"] - 2, 2) != SYSCALL or not self.is_in_engine(regs["rip"]):
             return view
         return dataclasses.replace(view, regs={**view.regs, "rip": view.ret_pc, "rax": regs["rax"]})
 
@@ -227,7 +227,7 @@ class Attached:
         if self.leaf is None or view is None or view.in_engine:
             return 0
         regs = self.upstream.registers(tid)
-        if not self._in_engine(pc := regs.get("rip", 0)):
+        if not self.is_in_engine(pc := regs.get("rip", 0)):
             return pc if self.upstream.memory(pc - 2, 2) == SYSCALL and self._has_trapped(tid) else 0
         shown = self._unwinder.outside(view, regs)
         return shown.ret_pc if shown.in_engine else 0
@@ -238,7 +238,7 @@ class Attached:
         if self.live is None or stop.ended or not stop.has("swbreak", "hwbreak"):
             return False
         pc = self._real_pc(stop)
-        if pc not in self.points or self._in_engine(pc):
+        if pc not in self.points or self.is_in_engine(pc):
             return False  # at a place that the server itself waits for it has come there
         view = self.view(stop.tid)
         return view is not None and view.in_engine and view.regs["rip"] != pc
@@ -255,7 +255,7 @@ class Attached:
         if stop.ended or stop.signal not in (SIGNAL_SEGV, SIGNAL_BUS) or stop.reasons:
             return False
         pc = self._real_pc(stop)
-        return any(self.upstream.memory(pc - at, len(code)) == code for code, at in _TRIES) and self._in_engine(pc)
+        return any(self.upstream.memory(pc - at, len(code)) == code for code, at in _TRIES) and self.is_in_engine(pc)
 
     def _pc(self, tid: int) -> int:
         return int.from_bytes(bytes.fromhex(self.p(tid, RIP).decode()), "little")
@@ -264,7 +264,7 @@ class Attached:
         digits = stop.registers.get(RIP) or self.upstream.register(stop.tid, RIP)
         return int.from_bytes(bytes.fromhex(digits.decode()), "little")
 
-    def _in_engine(self, pc: int) -> bool:
+    def is_in_engine(self, pc: int) -> bool:
         if self._engine is None:
             self._engine = mapped(self.pid, lambda allowed, path: "x" in allowed and bool(_ENGINE.search(path)))
             self._engine += self._outposts(self._engine)
