@@ -381,6 +381,46 @@ static bool layout_kept(void)
 	return len <= 0 || strtoul(text, NULL, 16) & ADDR_NO_RANDOMIZE;
 }
 
+// A sanitizer's runtime brings an allocator, handlers and threads of its own in the places of the engine's. Known is it by the name
+// of its library, or, linked into the program, by what it says in the end. The one for undefined behaviour does nothing of this.
+static const struct {
+	const char *mark, *name, *option;
+} sanitizers[] = {
+	{"libasan.so", "AddressSanitizer", "address"},
+	{"libclang_rt.asan", "AddressSanitizer", "address"},
+	{"ASan runtime does not come first", "AddressSanitizer", "address"},
+	{"libhwasan.so", "HWAddressSanitizer", "hwaddress"},
+	{"libtsan.so", "ThreadSanitizer", "thread"},
+	{"ThreadSanitizer: unexpected memory mapping", "ThreadSanitizer", "thread"},
+	{"liblsan.so", "LeakSanitizer", "leak"},
+	{"LeakSanitizer has encountered a fatal error", "LeakSanitizer", "leak"},
+	{"MemorySanitizer: unexpected memory mapping", "MemorySanitizer", "memory"},
+};
+
+// Looked through is what is only read of the program: its strings are there.
+static void sanitizer_check(int fd, size_t size, const char *name)
+{
+	const uint8_t *file = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
+	if (file == MAP_FAILED)
+		return;
+	Elf64_Ehdr head;
+	Elf64_Phdr part;
+	memcpy(&head, file, sizeof head);
+	size_t parts = head.e_phoff > size ? 0 : (size - head.e_phoff) / sizeof part;
+	parts = parts < head.e_phnum ? parts : head.e_phnum;
+	for (size_t i = 0; i < parts; i++) {
+		memcpy(&part, file + head.e_phoff + i * sizeof part, sizeof part);
+		if (part.p_type != PT_LOAD || part.p_flags != PF_R || part.p_offset > size || part.p_filesz > size - part.p_offset)
+			continue;
+		for (size_t which = 0; which < sizeof sanitizers / sizeof *sanitizers; which++)
+			if (memmem(file + part.p_offset, part.p_filesz, sanitizers[which].mark, strlen(sanitizers[which].mark)))
+				refuse(EXIT_REFUSED, "build it without; -fsanitize=undefined can be recorded",
+					"%s is built with -fsanitize=%s, which gdbrr cannot record: %s takes the places of gdbrr's own engine", name,
+					sanitizers[which].option, sanitizers[which].name);
+	}
+	munmap((void *)file, size);
+}
+
 // Looks at what was really loaded: of a script, the interpreter.
 static void program_check(const struct options *opt)
 {
@@ -404,6 +444,8 @@ static void program_check(const struct options *opt)
 	if (setid || gains)
 		refuse(EXIT_REFUSED, "run a copy of it without the setuid or setgid bit",
 			"%s is a setuid or setgid program, which gdbrr cannot record", name);
+	if ((size_t)st.st_size >= sizeof(Elf64_Ehdr))
+		sanitizer_check(fd, (size_t)st.st_size, name);
 	close(fd);
 	if (gr_auxv_get(child, AT_BASE) == 0)
 		refuse(EXIT_REFUSED, "link it dynamically, without -static",

@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from gdbrr.errors import GdbrrError
+from gdbrr.rsp import bug
 from gdbrr.rsp.debuggee import Debuggee, Wait
 from gdbrr.rsp.live import Session, resume_words
 from gdbrr.rsp.process import history, turns
@@ -302,12 +303,10 @@ class Navigator(Backward):
             # Breakpoints are bytes in its memory, and no part of what it did.
             self.live.upstream.sync_points(set())
             tid = self.live.real(self.thread)
-            regs = self.live.registers(
-                tid
-            )  # in the engine, or in what that has called: what is known of it at its call
+            regs = self.live.registers(tid)  # of one in the engine, what is known of them at its call
             self.timeline = self.live.live.timeline_at_stop(tid, regs, progress)
             if self.live.live.doubt:
-                self.say(f"gdbrr: {self.live.live.doubt}\n")
+                bug.tell(GdbrrError(self.live.live.doubt))  # no move may have asked
         return self.timeline
 
     def _return_live(self) -> Stop:

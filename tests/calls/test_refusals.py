@@ -17,6 +17,7 @@ from calls.test_programs import GDBRR, build, check, record
 from fuzz.recordings import Op
 from gdbrr.abi import lib
 from gdbrr.errors import EXIT_DESYNC
+from harness import programs
 from harness.run import run
 from replay.alter import alter
 
@@ -155,3 +156,26 @@ def test_a_low_limit_of_descriptors_is_the_programs(tmp_path: Path) -> None:
     assert first.out == "12 ['0', '1', '2', '3']\n"
     check(demo, first)
     assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] > 12
+
+
+@pytest.mark.parametrize(
+    ("option", "more", "name"),
+    [
+        ("address", [], "AddressSanitizer"),
+        ("address", ["-static-libasan"], "AddressSanitizer"),
+        ("thread", [], "ThreadSanitizer"),
+        ("leak", [], "LeakSanitizer"),
+    ],
+)
+def test_a_sanitizer_in_the_place_of_the_engine(option: str, more: list[str], name: str, tmp_path: Path) -> None:
+    program = programs.build("two_threads", ["-pthread", f"-fsanitize={option}", *more])
+    result = run(*GDBRR, "record", "-o", tmp_path / "x.demo", "--", program)
+    assert f"is built with -fsanitize={option}, which gdbrr cannot record: {name} takes the places" in result.err
+
+
+def test_a_sanitizer_of_undefined_behaviour_is_recorded(tmp_path: Path) -> None:
+    """And its replay compared with itself."""
+    program = programs.build("two_threads", ["-pthread", "-fsanitize=undefined"])
+    status = run(*GDBRR, "record", "-o", tmp_path / "x.demo", "--", program).status
+    result = run(*GDBRR, "replay", "--check", tmp_path / "x.demo").expect(status)
+    assert "replayed twice, the state was the same" in result.err

@@ -311,7 +311,7 @@ def test_back_from_a_stop_in_front_of_the_first_operation() -> None:
     out = whole(programs.build("scenes", ["-O0"]), "rr-start crash", *moves)
     assert re.search(r"^recording: 1 tick so far", out, re.MULTILINE), out
     assert NO_MORE.search(out) and "Program terminated with signal SIGSEGV" in out, out
-    assert re.search(r"^tick 1:0x\w+#1 of 1 ", out, re.MULTILINE), out
+    assert re.search(r"^tick 0:0x\w+#1 of 1 ", out, re.MULTILINE), out
 
 
 def test_hardware_breakpoints(tmp_path: Path) -> None:
