@@ -177,7 +177,8 @@ def _digests(demo: Demo) -> dict[str, int] | None:
 
     if not has_digests(demo):
         return None
-    threads = [len(Digest.parse(event.data).regs) for event in demo.events() if event.kind == lib.GR_OP_DIGEST]
+    events = demo.events(runs=True)
+    threads = [len(Digest.parse(event.data).regs) for event in events if event.kind == lib.GR_OP_DIGEST]
     return {"taken": len(threads), "several": sum(count > 1 for count in threads)}
 
 

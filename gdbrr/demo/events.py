@@ -85,19 +85,20 @@ class _Cursor:
                 self._at, self._left, self._last[0] = span.newest, self._left - span.newest_events, span.newest_base
                 self._run = skip - span.newest_events
 
-    def take(self, scratch: Any) -> _Fields:
+    def take(self, scratch: Any, most: int) -> tuple[_Fields, int]:
+        """The next operation; of a run up to so many at once. How many they are stands beside."""
         if self._next == len(self._batch):
             self._fill(scratch)
         event = self._batch[self._next]
         if event[0] != lib.GR_OP_RUN:
             self._next += 1
-            return event
-        self._run += 1
+            return event, 1
         kind, nr, count, _, *rest = event
-        told = (kind, nr, count, self._run, *rest)
+        told, ops = (kind, nr, count, self._run + 1, *rest), min(most, count - self._run)
+        self._run += ops
         if self._run == count:
             self._next, self._run = self._next + 1, 0
-        return told  # type: ignore[return-value]
+        return told, ops  # type: ignore[return-value]
 
     def _enter(self) -> None:
         if self._which >= len(self._numbers):
@@ -134,9 +135,12 @@ class _Cursor:
 
 
 class Walk:
-    """Iterates over the events of start <= tick < stop."""
+    """Iterates over the events of start <= tick < stop. With RUNS, operations of a run that follow each other are one:
+    the first of them. INVARIANT(bytes-are-the-cost): a walk then takes as long as the demo has bytes, however many
+    operations they claim to be."""
 
-    def __init__(self, demo: Demo, thread: int | None, start: int, stop: int) -> None:
+    def __init__(self, demo: Demo, thread: int | None, start: int, stop: int, runs: bool = False) -> None:
+        self._runs = runs
         self._demo = demo
         self._only = thread
         self._start = start
@@ -162,8 +166,11 @@ class Walk:
                     cursor = cursors.get(thread)
                     if cursor is None:
                         cursor = cursors[thread] = _Cursor(demo, thread, done[thread] + first, batch)
-                    for at in range(tick + first, tick + last):
-                        yield Event(at, thread, *cursor.take(scratch))
+                    at = tick + first
+                    while at < tick + last:
+                        event, ops = cursor.take(scratch, tick + last - at if self._runs else 1)
+                        yield Event(at, thread, *event)
+                        at += ops
                 done[thread] += count
                 tick += count
                 if tick >= self._stop:

@@ -399,7 +399,11 @@ class Demo:
             runs = self.order(which)[1]
             yield from zip(runs[0::2], runs[1::2], strict=True)
 
-    def events(self, thread: int | None = None, start: int = 0, stop: int | None = None) -> Iterator[Event]:
-        """Events in total order, of one thread or of all, of the ticks start <= tick < stop."""
+    def events(
+        self, thread: int | None = None, start: int = 0, stop: int | None = None, runs: bool = False
+    ) -> Iterator[Event]:
+        """Events in total order, of one thread or of all, of the ticks start <= tick < stop.
+
+        With RUNS a run is told once (as far as nobody came between), for whoever does not ask what is in one."""
         stop = self.ticks if stop is None else min(stop, self.ticks)
-        return iter(Walk(self, thread, max(start, 0), stop))
+        return iter(Walk(self, thread, max(start, 0), stop, runs))

@@ -112,7 +112,7 @@ def _packed(directory: Path) -> _Known:
         path = where / "now.demo"
         pack.pack(directory, path, keep=True)
         with Demo.open(path) as demo:
-            alarms = any(event.nr in numbers for event in demo.events() if event.kind == lib.GR_OP_SYS_START)
+            alarms = any(event.nr in numbers for event in demo.events(runs=True) if event.kind == lib.GR_OP_SYS_START)
             ids = {row.index: row.recorded_tid for row in demo.threads if row.recorded_tid is not None}
             return _Known(waits.at_the_end(demo), ids, alarms)
 

@@ -117,7 +117,7 @@ class _State:
 def at_the_end(demo: Demo) -> list[Wait]:
     """One row for each thread that had not ended, in the order of threads."""
     state = _State()
-    for event in demo.events():
+    for event in demo.events(runs=True):
         state.see(event)
     rows = (_row(thread, event, state) for thread, event in sorted(state.last.items()))
     return [replace(row, stamp=state.last[row.thread].stamp) for row in rows if row]

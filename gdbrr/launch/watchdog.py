@@ -43,10 +43,10 @@ def segment_time(demo: Demo, tick: int) -> tuple[int, float | None]:
     began = _last_time(demo, thread, tick)
     if began is None:
         return thread, None
-    ended = next((event.time for event in demo.events(thread, tick + 1) if event.time), 0)
+    ended = next((event.time for event in demo.events(thread, tick + 1, runs=True) if event.time), 0)
     if not ended:  # its last one, or one shortly before the end
         start = demo.epochs[-1].start if demo.epochs else 0
-        ended = max((event.time for event in demo.events(start=max(start, tick))), default=0)
+        ended = max((event.time for event in demo.events(start=max(start, tick), runs=True)), default=0)
     return thread, max(0.0, (ended - began) / 1e6) + _RESOLUTION
 
 
@@ -55,7 +55,7 @@ def _last_time(demo: Demo, thread: int, tick: int) -> int | None:
     stop, span = tick + 1, _FIRST_SPAN
     while stop > 0:
         start = max(0, stop - span)
-        found = [event.time for event in demo.events(thread, start, stop) if event.time]
+        found = [event.time for event in demo.events(thread, start, stop, runs=True) if event.time]
         if found:
             return found[-1]
         stop, span = start, span * 8

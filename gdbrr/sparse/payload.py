@@ -64,7 +64,7 @@ def calls(demo: Demo, arguments: Mapping[int, Arguments], unseen: bool = False) 
     places: dict[int, Iterator[tuple[int, int, int]]] = {}
     under_way: dict[int, tuple[int, int]] = {}
     last: dict[int, Call] = {}
-    for event in demo.events():
+    for event in demo.events(runs=True):
         if event.kind == lib.GR_OP_RUN and event.result != 1:
             continue  # of a run only the first operation is an event
         if event.thread not in places:

@@ -71,7 +71,7 @@ def positions(call: tables.Syscall) -> tuple[int | None, int | None]:
 def look(demo: Demo, trust: bool, poll: Poll | None = None) -> dict[int, Arguments]:
     """The arguments of calls, by the tick of their start. As far as the replay keeps to the demo."""
     wanted: list[tuple[int, int, tables.Syscall]] = []
-    for event in demo.events():
+    for event in demo.events(runs=True):
         call = tables.syscall_by_nr().get(event.nr - 1) if event.kind == lib.GR_OP_SYS_START else None
         if call and positions(call) != (None, None):
             wanted.append((event.tick, event.thread, call))

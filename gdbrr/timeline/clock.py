@@ -44,7 +44,7 @@ class Clock:
         """The times of ticks of epoch AT in front of STOP, where they carry one. They rise: a thread that looked at the
         clock before another one may come behind it in the order."""
         last = self._times[at] if at < len(self._times) else 0.0
-        for event in self._demo.events(start=self._starts[at], stop=min(stop, self._ticks)):
+        for event in self._demo.events(start=self._starts[at], stop=min(stop, self._ticks), runs=True):
             if event.time:
                 last = max(last, event.time / _MICRO)
                 yield event.tick, last

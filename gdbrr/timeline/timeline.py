@@ -194,7 +194,7 @@ class DemoTimeline:
         a worker or a leaf, compares itself with it, checked or not."""
         if not self._checkpoints.knob("digest"):
             return 0
-        return sum(event.kind == lib.GR_OP_DIGEST for event in self.demo.events(stop=self._end.tick))
+        return sum(event.kind == lib.GR_OP_DIGEST for event in self.demo.events(stop=self._end.tick, runs=True))
 
     @property
     def start(self) -> Moment:

@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
+import zlib
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
+import zstandard
 
 from fuzz import bent_recordings, demo_fuzz, readers
-from fuzz.demos import small_demo
+from fuzz.demos import HEAD, block, small_demo
 from fuzz.recordings import Op, make_recording
 from fuzz.recordings import manifest as manifest_of
 from gdbrr.abi import lib
 from gdbrr.cli import main
+from gdbrr.demo import format as fmt
 from gdbrr.demo import manifest
+from gdbrr.demo.format import Block, BlockType
 from gdbrr.demo.pack import pack
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
+from gdbrr.launch import waits
 from gdbrr.sparse import payload
 
 BUDGET = 10_000
@@ -123,6 +129,48 @@ def test_stores_end_with_their_data(data: bytes, stores: int, why: str, tmp_path
         else:
             (call,) = payload.calls(demo, {})
             assert [payload.read(demo, span) for span in call.payload] == [b"8 bytes."]
+
+
+def many(path: Path, pieces: int) -> Path:
+    """A demo of a few kilobytes whose one thread has done thousands of millions of operations, and was killed."""
+    run = bytes((lib.GR_OP_RUN, 0, 0xFF, 0xFF, 3, 0, 0))
+    first = bytes((lib.GR_OP_START, 0, 1))
+    room = fmt.STREAM_RAW // len(run) - 1
+    text = json.dumps({**manifest_of(), "end": {"kind": "signal", "value": 15}}).encode()
+    head = fmt.file_header()
+    zstd = zstandard.ZstdCompressor()
+
+    def stream(raw: bytes, items: int, base: int) -> bytes:
+        stored = zstd.compress(raw)
+        return block(
+            BlockType.STREAM, raw, stored, flags=1, items=items, base=base, first=1, last=1, crc=zlib.crc32(stored)
+        )
+
+    streams = [stream(first + run * room, 1 + room * 65535, 0)]
+    streams += [stream(run * room, room * 65535, 1) for _ in range(pieces - 1)]
+    ticks = 1 + pieces * room * 65535
+    counts = [min(1 << 31, ticks - at) for at in range(0, ticks, 1 << 31)]
+    runs = b"".join(struct.pack("<II", 0, count) for count in counts)
+    order = block(BlockType.ORDER, runs + bytes(8), thread=1, items=len(counts), first=ticks)
+    size = sum(Block.unpack(part[:HEAD]).raw for part in streams)
+    path.write_bytes(
+        b"".join((head, block(BlockType.MANIFEST, text), *streams, order, block(BlockType.END, base=ticks, first=size)))
+    )
+    return path
+
+
+@pytest.mark.limit(60)
+def test_what_operations_a_demo_claims_costs_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """INVARIANT(bytes-are-the-cost): to count them one by one would take hours."""
+    demo = many(tmp_path / "x.demo", 8)
+    assert demo.stat().st_size < 100_000
+    assert main.main(["info", str(demo)]) == 0
+    assert re.search(r"19,\d{3},\d{3},\d{3} operations of 1 thread", capsys.readouterr().out)
+    with Demo.open(demo) as opened:
+        assert list(payload.calls(opened, {})) == [] and not list(payload.checks(opened))
+        assert [row.thread for row in waits.at_the_end(opened)] == [0]
+        told = [(e.tick, e.object, e.result) for e in opened.events(start=65000, stop=200_000, runs=True)]
+        assert told == [(65000, 65535, 65000), (65536, 65535, 1), (131071, 65535, 1), (196606, 65535, 1)]
 
 
 def test_the_same_seed_makes_the_same_mutants(tmp_path: Path) -> None:
