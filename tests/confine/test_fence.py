@@ -7,6 +7,7 @@ Owns: INVARIANT(every-replay-is-fenced).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -15,9 +16,10 @@ import pytest
 
 from confine.stage import REFUSED, Run, Yard, deeds, harmless, outsider
 from gdbrr.abi import lib
+from gdbrr.config import tables
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import probes, replay
-from harness import programs
+from harness import ROOT, programs
 
 SANDBOXES = pytest.mark.parametrize("rules", [(), ("landlock",)], ids=["landlock", "filter-alone"])
 """The second as on a kernel without Landlock."""
@@ -170,3 +172,28 @@ def test_root_keeps_only_what_reading_needs(tmp_path: Path) -> None:
     kept = int(said["CapPrm"], 16)
     assert kept & ~(1 << 2 | 1 << 14 | 1 << 38) == 0  # CAP_DAC_READ_SEARCH, CAP_IPC_LOCK, CAP_PERFMON
     assert (said["NoNewPrivs"], said["Seccomp"]) == ("1", "2")
+
+
+ROW = re.compile(r'^FENCE\((\w+), (\w+), "(.{4,})"\)$', re.MULTILINE)
+CHANGE_THE_WORLD_BUT = {
+    "execve": "ONCE",
+    "ioctl": "IOCTL",
+    "process_vm_writev": "MEMORY",
+    "rt_tgsigqueueinfo": "SIGNAL",
+    "tgkill": "SIGNAL",
+    "write": "ALLOW",
+    "writev": "ALLOW",
+}
+"""Calls that are never made again on replay, and what is judged where the engine makes one of them for itself."""
+
+
+def test_the_list_names_calls_and_says_why() -> None:
+    """INVARIANT(fence-is-a-list)"""
+    rows = ROW.findall((ROOT / "preload" / "tables" / "fence.def").read_text())
+    known = {call.name: call for call in tables.syscalls()}
+    assert len(rows) == len({name for name, _, _ in rows}) > 150
+    assert {name for name, _, _ in rows} <= known.keys()
+    allowed = {name: rule for name, rule, _ in rows if rule not in ("ABSENT", "REFUSE")}
+    outside = {name: rule for name, rule in allowed.items() if {"IRREV", "REFUSED"} & set(known[name].flags)}
+    assert {name: rule for name, rule in outside.items() if name != "perf_event_open"} == CHANGE_THE_WORLD_BUT
+    assert not {name for name in allowed if known[name].cls == "net"}
