@@ -42,13 +42,11 @@ static bool is_plain(const struct gr_lock *site, const struct gr_regs *regs, uin
 	return held == 0 || gr_lock_gives(site, regs);
 }
 
-// INVARIANT(ended-before-freed): where a thread that was made cannot be what its maker wants, the library ends it, and waits until the
-// kernel has cleared its id. It may find that it need not: what it does next lies behind that end all the same.
 static uint32_t record(struct gr_thread *self, const struct gr_lock *site, struct gr_regs *regs, uint64_t word)
 {
 	unsigned i = gr_hash_word(GR_HASH_SEED, word) % CELLS;
 	gr_latch(&cells[i].latch);
-	if (gr_cells && self->made)
+	if (gr_cells && self->made_in_vain)
 		gr_edge_rest(self);
 	uint32_t held = *(volatile uint32_t *)word;
 	if (gr_cells) {
@@ -139,7 +137,7 @@ static void leave(struct gr_thread *self, struct gr_regs *regs, uint64_t word)
 // Nothing but one more of a run, while recording: no debugger, no signal, no handler that left by siglongjmp.
 static bool is_quick(const struct gr_thread *self)
 {
-	return gr_counting_cells && gr_signal_none(self) && !self->within;
+	return gr_counting_cells && gr_signal_none(self) && !self->within && !self->made_in_vain;
 }
 
 // INVARIANT(no-trace-of-stubs): below the red zone a stub leaves no address behind, but a zero. So does who comes here without one,
@@ -191,6 +189,22 @@ static void aside(struct gr_thread *self, const struct gr_lock *site, struct gr_
 	gr_lock_perform(site, regs, (uint64_t)&seen);
 }
 
+// INVARIANT(ended-before-freed): a thread that cannot be what its maker wants is let go by the lock in its descriptor, and ends. The library
+// waits until the kernel has cleared its id, or finds that it has, which is no operation: so the engine waits for it here, always,
+// and what the maker does next lies behind that end.
+static void await_end(struct gr_thread *self, uint64_t word)
+{
+	const uint64_t wake[6] = {word, FUTEX_WAKE_PRIVATE, 1}; // which the library does behind the instruction
+	uint32_t *ended = self->made, id;
+	if (word - ((uint64_t)ended & ~0xfffULL) + 0x1000 >= 0x3000)
+		return;
+	gr_futex_aside(self, wake, false, NULL);
+	while ((id = __atomic_load_n(ended, __ATOMIC_ACQUIRE))) {
+		const uint64_t wait[6] = {(uint64_t)ended, FUTEX_WAIT, id};
+		gr_futex_aside(self, wait, true, NULL);
+	}
+}
+
 // From patch/lockway.S: in front of the instruction, the frame's rip where its stub or it itself begins. True: back to the stub, which goes
 // on behind it.
 bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self);
@@ -226,7 +240,10 @@ bool gr_lock_c(struct gr_regs *frame, struct gr_thread *self)
 		bool unsteady = gr_digest_beside();
 		if (gr_gate_steps(self) && !(unsteady && !gr_lock_gives(site, frame)))
 			gr_gate_step(self, gr_lock_gives(site, frame) ? GR_STEP_GIVES : GR_STEP_LOCK);
+		bool gives = gr_lock_gives(site, frame);
 		uint32_t held = (gr_mode == GR_MODE_RECORD ? record : replay)(self, site, frame, word);
+		if (self->made_in_vain && gives)
+			await_end(self, word);
 		if (unsteady && gr_lock_waited(site))
 			forget_way(self, frame, held);
 		frame->rip = site->addr + site->length;

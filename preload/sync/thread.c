@@ -133,9 +133,10 @@ long gr_create_finish(struct gr_thread *self, struct gr_regs *frame)
 	if (self->making) // it was refused before it came to the door
 		gr_stack_back(self->making);
 	self->making = 0;
-	if (self->made && ret && gr_mode == GR_MODE_RECORD)
+	if (self->made_in_vain && gr_mode == GR_MODE_RECORD)
 		gr_edge_rest(self); // INVARIANT(ended-before-freed)
-	self->made = false;
+	self->made = NULL;
+	self->made_in_vain = false;
 	self->making_joinable = false; // threads that the library makes for itself are not
 	if (gr_mode == GR_MODE_RECORD)
 		make_done(self);

@@ -148,7 +148,7 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 		} else {
 			if (gr_turn_on)
 				gr_turn_born(child);
-			call->self->made = true;
+			call->self->made = flags & CLONE_CHILD_CLEARTID ? (uint32_t *)ctid : NULL;
 			gr_stack_born(tls); // the kernel has written its id, so nobody takes it for free
 			call->self->making = 0;
 		}
@@ -161,6 +161,13 @@ static void make_thread(struct gr_call *call, uint64_t flags, uint64_t stack, ui
 	}
 	ev.result = call->result;
 	gr_log(call->self, &ev);
+}
+
+// INVARIANT(ended-before-freed): see sync/lock.c.
+void gr_clone_follow(const struct gr_call *call)
+{
+	bool asks = call->nr == SYS_sched_setaffinity || call->nr == SYS_sched_setscheduler;
+	call->self->made_in_vain |= asks && call->self->made && call->result < 0;
 }
 
 static void adopt_heap(struct gr_thread *self, int number)

@@ -499,6 +499,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		else
 			replay(&call);
 	}
+	if (self->made)
+		gr_clone_follow(&call);
 	if (!canceled && call.result == -EINTR)
 		canceled = gr_cancel_acts(self, GR_CANCEL_BEHIND, false);
 	if (canceled) {

@@ -17,6 +17,9 @@ void gr_robust_begin(const struct gr_call *call);
 long gr_robust_list(struct gr_call *call);
 long gr_tid_address(struct gr_call *call);
 
+// Behind a call of a thread that has made another one.
+void gr_clone_follow(const struct gr_call *call);
+
 // child.c: a child that the program believes to share its memory.
 // In front of the clone: the area for its report; 0 when there is no room.
 uint64_t gr_child_prepare(struct gr_thread *parent);
