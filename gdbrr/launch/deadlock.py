@@ -118,6 +118,7 @@ def _packed(directory: Path) -> _Known:
 
 
 def asleep(pid: int) -> Tasks:
+    """Raises an error where the kernel does not say what threads wait for: then nothing would ever be a deadlock."""
     told, every = set(), set()
     with contextlib.suppress(OSError):
         for name in os.listdir(f"/proc/{pid}/task"):
@@ -126,9 +127,17 @@ def asleep(pid: int) -> Tasks:
                 if (task / "stat").read_bytes().rpartition(b")")[2].split()[0] in (b"Z", b"X"):
                     continue
                 every.add(int(name))
-                if _is_told((task / "syscall").read_text(encoding="ascii").split()):
+                if _is_told(_call(task / "syscall")):
                     told.add(int(name))
     return Tasks(frozenset(told), frozenset(every))
+
+
+def _call(row: Path) -> list[str]:
+    try:
+        return row.read_text(encoding="ascii").split()
+    except PermissionError as error:
+        why = f"it is not shown here what the program's threads wait for ({error.strerror})"
+        raise GdbrrError(why, "ask for --until idle:SECONDS instead of hang") from None
 
 
 def _is_told(call: Sequence[str]) -> bool:

@@ -229,8 +229,14 @@ class Hunt:
             recording.start(stdio=(given, theirs, theirs))
             for number in recording.early:
                 recording.hand_on(number)
-            with self.beside() as beside:
-                output, hung, status = self._await(recording, wake, ours, beside)
+            try:
+                with self.beside() as beside:
+                    output, hung, status = self._await(recording, wake, ours, beside)
+            except BaseException:
+                with contextlib.suppress(ChildProcessError):
+                    recording.hand_on(signal.SIGKILL)
+                    os.waitpid(recording.pid, 0)
+                raise
         shown = recording.end(status)
         ended_by = os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0
         return Run(shown, ended_by, hung, bytes(output))

@@ -22,10 +22,11 @@ from typing import Any
 
 import pytest
 
+from gdbrr.abi import lib
 from gdbrr.config import profiles
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_USAGE, GdbrrError
-from gdbrr.launch import engine, record
+from gdbrr.launch import deadlock, engine, record, waits
 from gdbrr.launch import hunt as hunts
 from harness import programs
 from harness.run import Result, gdbrr, surroundings
@@ -155,6 +156,56 @@ def test_who_waits_for_whom_is_a_deadlock(kind: str, why: str, order: str, tmp_p
 def test_waiting_for_a_while_is_none(kind: str, order: str, tmp_path: Path) -> None:
     words = ("--order", order, "--until", "hang:0.5", "--", programs.build("hang_kinds"), kind)
     assert "none of 1 run failed" in hunt(tmp_path / "x.demo", *words, runs=1).expect(1).err
+
+
+def test_where_nothing_shows_what_threads_wait_for_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*words: Any, **options: Any) -> str:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    assert deadlock.asleep(os.getpid()).all >= {os.getpid()}
+    monkeypatch.setattr(Path, "read_text", refuse)
+    with pytest.raises(GdbrrError, match="not shown here what the program's threads wait for"):
+        deadlock.asleep(os.getpid())
+
+
+def test_nobody_is_left_behind_when_a_hunt_ends_in_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = []
+
+    def refuse(look: deadlock.Deadlock) -> str:
+        seen.append(look._recording.pid)
+        raise GdbrrError("for a test", "nothing")
+
+    monkeypatch.setattr(deadlock.Deadlock, "look", refuse)
+    program = programs.build("hang_kinds")
+    profile = profiles.resolve(None, program, ["order=pct", "seed=1"])
+    request = record.Request([str(program), "nobody"], surroundings(), str(tmp_path), profile, engine.find())
+    with pytest.raises(GdbrrError, match="for a test"):
+        hunts.Hunt(request, tmp_path / "x.demo", hunts.parse(["hang"])).attempt(1)
+    with pytest.raises(ProcessLookupError):
+        os.kill(seen[0], 0)
+    assert not list(tmp_path.iterdir())
+
+
+MUTEX, JOIN = lib.GR_OP_MUTEX_LOCK, lib.GR_OP_JOIN
+
+
+@pytest.mark.parametrize(
+    ("rows", "ended", "found"),
+    [
+        ({0: (JOIN, 1), 1: (MUTEX, 2), 2: (MUTEX, 1)}, (), [1, 2]),
+        ({0: (MUTEX, 0)}, (), [0]),
+        ({0: (MUTEX, 1), 1: (MUTEX, 2)}, (), []),
+        ({0: (MUTEX, 1)}, (1,), [0]),
+        ({0: (JOIN, 1)}, (1,), []),
+        ({1: (MUTEX, 2), 2: (MUTEX, 3), 3: (MUTEX, 4, 5), 5: (MUTEX, 1)}, (), [1, 2, 3, 5]),
+        ({0: (MUTEX,)}, (), []),
+        ({0: (MUTEX, 1), 1: (MUTEX, 2), 2: (MUTEX, 1)}, (), [1, 2]),
+    ],
+)
+def test_what_is_a_circle(rows: dict[int, tuple[int, ...]], ended: tuple[int, ...], found: list[int]) -> None:
+    """The first number is what a thread waits to do, the others are those that have it."""
+    graph = {thread: waits.Wait(thread, "waits", 0, row[1:], row[0]) for thread, row in rows.items()}
+    assert [row.thread for row in deadlock.circle(graph, ended)] == found
 
 
 def test_idling_is_asked_for_by_its_name(tmp_path: Path) -> None:
