@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 
 #include "../core/nolibc.h"
 #include "../core/panic.h"
@@ -25,6 +26,7 @@
 static const char *list_end;
 static int pagemap = -1;
 static uint64_t entries[PAGES_AT_ONCE], entries_start, entries_count;
+static bool no_swap; // else shared memory that is not there may be on a disk
 static uint64_t zeros_asked, zeros_start, zeros_end; // the first pages of zeros behind where they were asked for
 
 _Static_assert(GR_WORK_ADDR + GR_WORK_SIZE <= GR_SCRATCH_ADDR, "zone layout");
@@ -64,6 +66,9 @@ void gr_areas_read(struct gr_thread *self)
 		p += n;
 	GR_RAW(SYS_close, fd);
 	list_end = p;
+	struct sysinfo info = {.totalswap = 1};
+	GR_RAW(SYS_sysinfo, &info);
+	no_swap = info.totalswap == 0;
 	entries_count = zeros_end = 0;
 	pagemap = open_proc(self, "/proc/thread-self/pagemap");
 }
@@ -114,6 +119,8 @@ bool gr_areas_next(const char **at, struct gr_area *ret)
 		ret->file = !(inode_len == 1 && *other == '0');
 		ret->stack = is(ret, "[stack]");
 		ret->shared = perms[3] == 's';
+		ret->memory = ret->shared && no_swap && (is(ret, "/memfd:") || is(ret, "/dev/zero (deleted)"));
+		ret->file = ret->file && !ret->memory;
 		bool engine = gr_in_engine(ret->start) || (ret->start >= GR_ZONE && ret->start < GR_ZONE_END);
 		if (perms[1] == 'w' && !engine && !is(ret, "[v")) {
 			*at = p;
@@ -159,6 +166,14 @@ uint64_t gr_areas_present(const struct gr_area *area, uint64_t start, unsigned c
 	uint64_t bits = 0;
 	if (area->file)
 		return count == 64 ? ~0ULL : (1ULL << count) - 1;
+	if (area->memory) {
+		unsigned char there[64];
+		if (GR_RAW(SYS_mincore, start, count * GR_PAGE, there))
+			return ~0ULL >> (64 - count);
+		for (unsigned i = 0; i < count; i++)
+			bits |= (uint64_t)(there[i] & 1) << i;
+		return bits;
+	}
 	for (unsigned i = 0; i < count; i++) {
 		uint64_t entry;
 		if (!entry_of(start / GR_PAGE + i, &entry))
@@ -201,11 +216,28 @@ uint64_t gr_areas_unwritten(const struct gr_area *area, uint64_t start, unsigned
 }
 
 // Where it cannot be scanned, every page is asked for.
+// Of shared memory the page tables do not tell all that is there.
+static uint64_t skip_memory(const struct gr_area *area, uint64_t start)
+{
+	unsigned char there[PAGES_AT_ONCE];
+	for (; start < area->end; start += sizeof there * GR_PAGE) {
+		uint64_t left = (area->end - start) / GR_PAGE, count = left < sizeof there ? left : sizeof there;
+		if (GR_RAW(SYS_mincore, start, count * GR_PAGE, there))
+			return start;
+		for (uint64_t i = 0; i < count; i++)
+			if (there[i] & 1)
+				return start + i * GR_PAGE;
+	}
+	return area->end;
+}
+
 uint64_t gr_areas_skip(const struct gr_area *area, uint64_t start)
 {
 	uint64_t first, last;
 	if (area->file)
 		return start;
+	if (area->memory)
+		return skip_memory(area, start);
 	long n = scan(area, start, IS_PRESENT | IS_SWAPPED, &first, &last);
 	return n < 0 ? start : n == 0 ? area->end : first;
 }

@@ -16,6 +16,7 @@ struct gr_area {
 	bool file;  // pages that are absent may still have contents
 	bool stack; // the main thread's
 	bool shared; // with whoever maps the same
+	bool memory; // then: of no file, and what is not there is empty
 	const char *name;
 	size_t name_len;
 };

@@ -54,6 +54,17 @@ def test_copies_of_a_replay_have_such_memory_for_themselves(name: str, argument:
         assert [leaf.tick for leaf in leaves] == list(ticks)
 
 
+@pytest.mark.parametrize("digest", [[], ["--digest=10"]], ids=["", "digest"])
+def test_holes_take_neither_memory_nor_room(digest: list[str], tmp_path: Path) -> None:
+    """Eight gigabytes are mapped twice, of which some pages are there."""
+    program, demo = build("calls_map_holes"), tmp_path / "x.demo"
+    natively = run(program).expect(0)
+    first = run(*GDBRR, "record", *digest, "-o", demo, "--", program).expect(0)
+    assert first.out == natively.out
+    assert demo.stat().st_size < 1 << 20
+    check(demo, first)
+
+
 def test_a_private_view_beside_a_shared_one_is_told(tmp_path: Path) -> None:
     code = """import mmap, sys
 f = open(sys.argv[1], "r+b")

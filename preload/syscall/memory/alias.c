@@ -55,23 +55,29 @@ static bool look(uint64_t start, uint64_t end, bool shared)
 	return gr_maps_each(collect, NULL);
 }
 
+// In the windows of threads that there hardly ever are.
+#define PLACE (GR_WINDOW_ADDR + GR_LIVE_THREADS / 2 * GR_WINDOW_SIZE)
+#define MOST_BYTES (GR_LIVE_THREADS / 2 * GR_WINDOW_SIZE)
+
 static uint64_t fresh(uint64_t len)
 {
-	long at = GR_RAW(SYS_mmap, GR_WINDOW_ADDR, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
-	return len <= GR_WINDOW_SIZE && at == (long)GR_WINDOW_ADDR ? (uint64_t)at : 0;
+	int flags = MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+	long at = len <= MOST_BYTES ? GR_RAW(SYS_mmap, PLACE, len, PROT_READ | PROT_WRITE, flags, -1, 0) : 0;
+	return at == (long)PLACE ? PLACE : 0;
 }
 
-// What is there of shared memory; of private memory what is not all zeros.
+// What is there, and not all zeros. Of the file that a private mapping shows the kernel may have nothing in memory.
 static void copy(const struct gr_map *map, uint64_t dst)
 {
 	unsigned char there[AT_ONCE];
 	char page[4096];
 	static const char zeros[4096];
+	bool of_file = map->inode && !map->shared;
 	for (uint64_t at = map->start; at < map->end; at += 4096) {
 		uint64_t place = (at - map->start) / 4096 % AT_ONCE, left = map->end - at;
 		if (place == 0 && GR_RAW(SYS_mincore, at, left < AT_ONCE * 4096 ? left : AT_ONCE * 4096, there))
 			memset(there, 1, sizeof there);
-		if (map->shared && !(there[place] & 1))
+		if (!of_file && !(there[place] & 1))
 			continue;
 		if (gr_peek(page, at, sizeof page) == sizeof page && memcmp(page, zeros, sizeof page))
 			memcpy((void *)(dst + (at - map->start)), page, sizeof page);

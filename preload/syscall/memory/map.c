@@ -3,9 +3,11 @@
 // May call: core, log, replay.
 // Owns: the windows at GR_WINDOW_ADDR.
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/mman.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "../../core/copy.h"
 #include "../../core/nolibc.h"
@@ -18,6 +20,8 @@
 #include "../descriptor.h"
 #include "memory.h"
 #include "outside.h"
+
+#define LARGE 0x100000
 
 static uint64_t window_of(const struct gr_call *call)
 {
@@ -93,6 +97,32 @@ static uint64_t file_bytes(const struct gr_call *call, uint64_t *there)
 	if (S_ISREG(st.st_mode) && gr_whole_pages(n) < len)
 		*there = gr_whole_pages(n);
 	return n < len ? n : len;
+}
+
+// A large file that is nearly all holes, as memory without a name often is: what it has are stores. False where it has much.
+static bool log_islands(struct gr_call *call, uint64_t n, struct gr_stores *stores)
+{
+	char link[40];
+	uint64_t offset = call->arg[5], total = 0, window = window_of(call);
+	gr_format(link, sizeof link, "/proc/self/fd/%d", (long)(int)call->arg[4]);
+	long fd = n > LARGE ? GR_RAW(SYS_openat, AT_FDCWD, link, O_RDONLY | O_CLOEXEC, 0) : -1; // with a place of its own
+	if (GR_IS_ERR(fd))
+		return false;
+	long at = offset, end;
+	bool few = true;
+	for (; few && (at = GR_RAW(SYS_lseek, fd, at, SEEK_DATA)) >= 0 && (uint64_t)at < offset + n; at = end) {
+		end = GR_RAW(SYS_lseek, fd, at, SEEK_HOLE);
+		uint64_t from = (uint64_t)at & ~4095ULL, some = (uint64_t)end < offset + n ? (uint64_t)end - from : offset + n - from;
+		total += some;
+		few = end > at && total <= LARGE;
+		if (!few || GR_RAW(SYS_mmap, window, some, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, from) != (long)window)
+			few = false;
+		else
+			gr_store_add(stores, GR_STORE_BYTES, call->result + (from - offset), some, 0, (const void *)window);
+		GR_RAW(SYS_munmap, window, some);
+	}
+	GR_RAW(SYS_close, fd);
+	return few && !stores->full;
 }
 
 // What tells that a file is still the one that was mapped; 0 for what is no regular file.
@@ -175,7 +205,11 @@ static void record_mmap(struct gr_call *call)
 	if (is_shared(call) && !is_anonymous(call))
 		gr_outside_mapped(call, key, write);
 	struct gr_stores stores;
-	const uint8_t *first = gr_stores_open(call, 0, &stores);
+	const uint8_t *first = gr_stores_open(call, 2 * LARGE, &stores);
+	if (call->action == GR_ACT_RECORD && log_islands(call, bytes, &stores))
+		bytes = 0;
+	else
+		stores.at = (uint8_t *)first, stores.full = !first;
 	if (call->action == GR_ACT_RECORD && there < len)
 		gr_store_add(&stores, GR_STORE_VOID, call->result + there, len - there, a[2], NULL);
 	if (is_shared(call))

@@ -102,7 +102,7 @@ static bool map(const struct gr_store *s, uint64_t *origin)
 		*origin = s->addr;
 		return true;
 	case GR_STORE_ALIAS:
-		return gr_alias_map(*origin, s->addr, s->len, gr_protection(s->arg));
+		return outside_engine(&(struct gr_store){*origin, s->len, 0, 0}) && gr_alias_map(*origin, s->addr, s->len, gr_protection(s->arg));
 	case GR_STORE_ADVICE:
 		gr_advice_follow(s->addr, s->len, s->arg);
 	}
