@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,14 @@ import pytest
 
 from confine.forge import forge, led_astray, manifest_of
 from confine.stage import REFUSED, Yard, deeds, outsider
+from fuzz.recordings import Op
+from gdbrr.abi import lib
 from gdbrr.timeline.timeline import open_demo
 from harness import programs
 from harness.run import Result, gdbrr
+from replay.alter import alter
+
+SYS_GETPPID = 110
 
 NATIVE = ("--set", "time=native", "--set", "random=native", "--set", "device=native")
 
@@ -51,6 +57,23 @@ def test_recorded_bytes_that_lead_a_program_astray_change_nothing(tmp_path: Path
         assert {name: answer for name, answer in said.items() if answer not in REFUSED} == {}
         yard.assert_untouched()
         assert other.poll() is None
+
+
+@pytest.mark.parametrize("kind", [0, 7, 8], ids=["bytes", "directory", "echo"])
+@pytest.mark.parametrize("size", [(1 << 64) - 1, (1 << 64) - 7, 1 << 40, 25])
+def test_stores_that_claim_more_than_there_is(kind: int, size: int, tmp_path: Path) -> None:
+    """A length near 2^64 has no padding, and fits everywhere where only that is looked at."""
+    raw = struct.pack("<QQII", 0, size, kind, 1) + bytes(24)
+
+    def change(ops: list[Op]) -> list[Op]:
+        getppid = next(op for op in ops if op.kind == lib.GR_OP_SYS_END and op.nr == SYS_GETPPID + 1)
+        getppid.object, getppid.data = len(raw), struct.pack("<I", len(raw)) + raw
+        return ops
+
+    demo = tmp_path / "x.demo"
+    gdbrr("record", "-o", demo, "--", "/usr/bin/python3", "-S", "-E", "-c", "import os; os.getppid()").expect(0)
+    done = gdbrr("replay", alter(demo, tmp_path / "hostile.demo", change)).expect(125)
+    assert "outputs that do not fit the program's buffers" in done.err, done.describe()
 
 
 def test_nor_under_a_debugger(tmp_path: Path) -> None:

@@ -25,6 +25,12 @@ static uint64_t padded(uint64_t n)
 	return (n + 7) & ~7ULL;
 }
 
+// Of bytes that a demo claims to hold: a length near 2^64 has no padding.
+static bool fits(uint64_t n, uint64_t room)
+{
+	return n <= room && padded(n) <= room;
+}
+
 void gr_store_add(struct gr_stores *stores, enum gr_store_kind kind, uint64_t addr, uint64_t len, uint32_t arg, const void *bytes)
 {
 	uint64_t need = sizeof(struct gr_store) + (bytes ? padded(len) : 0);
@@ -124,7 +130,7 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 			continue;
 		}
 		if (s.kind == GR_STORE_ECHO || s.kind == GR_STORE_CHDIR) {
-			if (padded(s.len) > (uint64_t)(end - data) || !s.len)
+			if (!fits(s.len, end - data) || !s.len)
 				return false;
 			if (s.kind == GR_STORE_ECHO)
 				gr_output_bytes(s.arg, data, s.len);
@@ -136,7 +142,7 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 		if (!outside_engine(&s))
 			return false;
 		bool content = s.kind == GR_STORE_BYTES || s.kind == GR_STORE_ZERO;
-		if (s.kind == GR_STORE_BYTES && padded(s.len) > (uint64_t)(end - data))
+		if (s.kind == GR_STORE_BYTES && !fits(s.len, end - data))
 			return false;
 		if (!content && part != GR_STORE_CONTENTS) {
 			if (!map(&s, &origin))
