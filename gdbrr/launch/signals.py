@@ -1,4 +1,4 @@
-"""The signals of a terminal, while a program of ours has it.
+"""The signals of a terminal and of our group of processes, while a program of ours has it.
 
 Runs in: `gdbrr record`. May call: nothing of gdbrr.
 Owns: the handlers of this process, until the program is gone.
@@ -12,10 +12,19 @@ import signal
 from collections.abc import Callable, Iterator
 from typing import Any
 
+_FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS}
+_STOPPING = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
+_KEPT = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH}
+_OUTLIVED = sorted(signal.valid_signals() - _FAULTS - _STOPPING - _KEPT)
+"""What ends a process that does nothing about it. The program may signal all of its group, which is ours (kill(0, ...)).
+
+One that stops the group stops us with it, and a fault of our own is none of the program's.
+"""
+
 
 @contextlib.contextmanager
 def terminal_signals(forward: Callable[[int], None], last: Callable[[int], object] = int) -> Iterator[int]:
-    """Leave the terminal's signals to the program and outlive them; yields what becomes readable at any signal.
+    """Leave the signals of terminal and group to the program and outlive them; yields what any makes readable.
 
     INVARIANT(no-signal-is-lost): LAST is called with that once more, when no further one is outlived.
     """
@@ -28,8 +37,7 @@ def terminal_signals(forward: Callable[[int], None], last: Callable[[int], objec
 
     # Handlers, not SIG_IGN, which the program would inherit; and what is ignored already stays so for both.
     wanted: list[tuple[int, Callable[[int, object], None]]] = [
-        (signal.SIGINT, outlive),
-        (signal.SIGQUIT, outlive),
+        *((number, outlive) for number in _OUTLIVED),
         (signal.SIGTERM, hand_on),
         (signal.SIGHUP, hand_on),
         (signal.SIGCHLD, outlive),
