@@ -16,7 +16,7 @@ _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.S
 _STOPPING = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
 _KEPT = {signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGCHLD, signal.SIGURG, signal.SIGWINCH}
 _OUTLIVED = sorted(signal.valid_signals() - _FAULTS - _STOPPING - _KEPT)
-"""What ends a process that does nothing about it. The program may signal all of its group, which is ours (kill(0, ...)).
+"""What ends a process that does nothing about it. The program may signal all of its group, which is ours.
 
 One that stops the group stops us with it, and a fault of our own is none of the program's.
 """

@@ -44,7 +44,8 @@ void gr_state_take(struct gr_thread *self, const struct gr_context *at, struct g
 bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state, uint32_t *looks);
 
 // One word at the pilot's place; false if it is not there. A pilot is 1 + the number of a register, then of half an XMM register,
-// or an address.
+// or an address: of a word, or plus GR_STATE_HALF of half a word.
+#define GR_STATE_HALF 1
 #define GR_STATE_HALVES 32
 #define GR_STATE_PILOTS (GR_STATE_REGISTERS - 2 + GR_STATE_HALVES) // without rip and flags
 bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret);

@@ -37,6 +37,7 @@ struct scratch {
 	struct word registers[GR_STATE_PILOTS];
 	uint64_t page[CHANGED];
 	struct word word[CHANGED][WORDS];
+	struct word half[CHANGED][WORDS][2]; // of those that have moved: two variables may share a word
 	uint64_t ran; // the thread's time at the end of the newest look
 	uint64_t computed; // its time between looks
 	uint64_t highest;  // of the stack pointers seen
@@ -107,14 +108,31 @@ static void consider(const struct word *w, uint64_t pilot, uint32_t looks, uint6
 	ret->falls = w->falls > w->rises;
 }
 
+// Two variables in one word: the upper one would pass for the word, however it moves from pass to pass. One that counts is the steadier:
+// what the looks are apart is the same for both.
+static unsigned steadier(const struct word half[2], uint32_t looks)
+{
+	unsigned low = quality(&half[0], looks), high = quality(&half[1], looks);
+	if (low != high)
+		return high > low;
+	return (__uint128_t)half[1].fastest * half[0].slow < (__uint128_t)half[0].fastest * half[1].slow;
+}
+
 // A register that holds a copy of a word holds something else in another part of the loop: the word is the better pilot.
 static void choose(const struct scratch *s, struct gr_state *ret)
 {
 	uint64_t best[2] = {0, 0};
 	uint32_t looks = s->looks - 2; // in which words were compared
 	for (uint32_t i = 0; i < s->changed; i++)
-		for (uint32_t w = 0; w < WORDS; w++)
-			consider(&s->word[i][w], s->page[i] + 8 * w, looks, 1, ret, best);
+		for (uint32_t w = 0; w < WORDS; w++) {
+			uint64_t addr = s->page[i] + 8 * w;
+			const struct word *half = s->half[i][w];
+			unsigned which = half[1].moved && quality(&half[0], looks) >= 2 ? steadier(half, looks) : 2;
+			if (which < 2)
+				consider(&half[which], addr + 4 * which + GR_STATE_HALF, looks, 1, ret, best);
+			else
+				consider(&s->word[i][w], addr, looks, 1, ret, best);
+		}
 	for (uint64_t i = 1; i <= GR_STATE_PILOTS; i++)
 		if (i != REG_RSP + 1)
 			consider(&s->registers[i - 1], i, looks, 2, ret, best);
@@ -131,13 +149,21 @@ static void first_look(void *arg, uint64_t from, uint64_t to)
 		pass->s->hash[pass->at++] = gr_state_page(page, from, to);
 }
 
+static uint64_t half_of(uint64_t word, unsigned which)
+{
+	return (uint32_t)(word >> 32 * which);
+}
+
 static void add_page(struct scratch *s, uint64_t page)
 {
 	uint64_t copy[WORDS] = {0};
 	gr_peek(copy, page, sizeof copy);
 	s->page[s->changed] = page;
-	for (uint32_t w = 0; w < WORDS; w++)
+	for (uint32_t w = 0; w < WORDS; w++) {
 		s->word[s->changed][w] = word_of(copy[w]);
+		for (unsigned h = 0; h < 2; h++)
+			s->half[s->changed][w][h] = word_of(half_of(copy[w], h));
+	}
 	s->changed++;
 }
 
@@ -161,8 +187,11 @@ static void later_look(struct scratch *s, const struct gr_context *at, uint64_t 
 	for (uint32_t i = 0; i < s->changed; i++) {
 		uint64_t copy[WORDS] = {0};
 		gr_peek(copy, s->page[i], sizeof copy);
-		for (uint32_t w = 0; w < WORDS; w++)
+		for (uint32_t w = 0; w < WORDS; w++) {
 			compare(&s->word[i][w], copy[w], ran);
+			for (unsigned h = 0; s->word[i][w].moved && h < 2; h++)
+				compare(&s->half[i][w][h], half_of(copy[w], h), ran);
+		}
 	}
 }
 

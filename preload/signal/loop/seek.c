@@ -34,6 +34,8 @@
 #define MEASURED_TICK (2 * SHORT_TICK) // most of it is the program's
 #define ODD_LOOKS 3U      // looks in a row at a pilot that is not on its way, before that is believed
 #define MANY_ATTEMPTS 12
+#define FEW_BEYOND 20000  // passes that a pilot may be ahead of its way: from pass to pass it may go back, and rise or fall all the same
+#define NOISY_ATTEMPTS 6
 #define MANY_PASSES 3000000
 #define MANY_LOOKS 2000   // passes with equal registers and other memory
 #define SEEK_MARK 0x200   // sig_data of our breakpoint: watch/points.c hands it on
@@ -72,7 +74,7 @@ static struct {
 	uint64_t stretch;     // STRETCH, longer at each attempt
 	uint32_t attempts;
 	bool seen_closer;     // the pilot was seen on its way
-	uint32_t passes, looks;
+	uint32_t passes, looks, beyond;
 	uint64_t began;       // the thread's time when the search began, but for what the breakpoint took of it
 	uint64_t opened;      // its time when the breakpoint was opened
 	bool wraps;           // the pilot was on its way, and began again
@@ -402,8 +404,14 @@ static bool pass(struct gr_thread *self, struct gr_context *at)
 			wait_for_it(self);
 			return false;
 		}
-		if (left < 0 && seek.in_front && !(seek.wraps && seek.attempts == 0))
-			lost(self, at, "a signal in the middle of a computation, whose place was not found");
+		if (left < 0 && seek.in_front && !(seek.wraps && seek.attempts == 0)) {
+			if (++seek.beyond % FEW_BEYOND)
+				return false;
+			if (seek.beyond >= NOISY_ATTEMPTS * FEW_BEYOND)
+				lost(self, at, "a signal in the middle of a computation, whose place was not found");
+			passed(self, at);
+			return false;
+		}
 		if (left < 0 && seek.seen_closer) {
 			passed(self, at);
 			return false;

@@ -290,7 +290,9 @@ bool gr_state_pilot(const struct gr_context *at, uint64_t pilot, uint64_t *ret)
 		memcpy(ret, (const char *)at->fpstate + 160 + 8 * (pilot - 1 - (GR_STATE_REGISTERS - 2)), sizeof *ret);
 		return true;
 	}
-	return gr_peek(ret, pilot, sizeof *ret) == sizeof *ret;
+	*ret = 0;
+	size_t size = pilot % 4 == GR_STATE_HALF ? sizeof(uint32_t) : sizeof *ret;
+	return gr_peek(ret, pilot & ~3ULL, size) == size;
 }
 
 bool gr_state_is(struct gr_thread *self, const struct gr_context *at, const struct gr_state *state, uint32_t *looks)
