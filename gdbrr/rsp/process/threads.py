@@ -35,8 +35,10 @@ _TRIES = (
     (b"\x48\x8b\x06\x48\x89\x07", 0),
     (b"\x48\x8b\x06\x48\x89\x07", 3),
     (b"\xf3\xa4\x48\x89\xd0\x48\x29\xc8\xc3", 0),
+    (b"\xf0\x80\x0f\x00\x48\x81\xc7", 0),
 )
-"""The instructions of gr_copy (preload/core/copy.c) that may fault, with their neighbours, and how far they are in."""
+"""The instructions of gr_copy and gr_storable (preload/core/copy.c) that may fault, with their neighbours, and how far
+they are in."""
 _TRAPPED = 2
 """si_code of the SIGSYS by which a system call comes to the engine."""
 _OUTPOST = 0x100000

@@ -205,7 +205,7 @@ static void record_mmap(struct gr_call *call)
 	if (is_shared(call) && !is_anonymous(call))
 		gr_outside_mapped(call, key, write);
 	struct gr_stores stores;
-	const uint8_t *first = gr_stores_open(call, 2 * LARGE, &stores);
+	const uint8_t *first = gr_stores_open(call, bytes > LARGE ? 2 * LARGE : 0, &stores);
 	if (call->action == GR_ACT_RECORD && log_islands(call, bytes, &stores))
 		bytes = 0;
 	else

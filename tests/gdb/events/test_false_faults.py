@@ -24,3 +24,15 @@ def test_pointers_that_are_null_are_no_faults_in_a_replay(tmp_path: Path) -> Non
 def test_pointers_that_are_null_are_no_faults_under_rr_start() -> None:
     out = whole(programs.build("null_pointers", ["-pthread"]), "rr-start")
     assert "SIGSEGV" not in out and out.startswith("y\n") and "exited normally" in out, out
+
+
+def test_wild_pointers_are_the_kernels_business() -> None:
+    out = whole(programs.build("wild_pointers"), "rr-start")
+    assert "SIGSEGV" not in out and "SIGBUS" not in out and "exited normally" in out, out
+    assert out.startswith("EFAULT EFAULT EFAULT ENOTTY EFAULT 1\n")
+
+
+def test_wild_pointers_are_the_kernels_business_in_a_replay(tmp_path: Path) -> None:
+    program = programs.build("wild_pointers")
+    out = whole(program, f"rr-replay --start {recorded(program, tmp_path)}", "continue", "bt 1", "reverse-continue")
+    assert "SIGSEGV" not in out and "SIGBUS" not in out and "_exit" in out, out
