@@ -333,8 +333,7 @@ class Debuggee(Attached):
         return passed
 
     def _resumed(self, words: bytes) -> Stop:
-        self._views = None
-        self._engine = None
+        self._views = self._engine = self._gap = None
         self.signalled = 0
         words = self._taken(words)
         pushing = self._pushes_flags(words)

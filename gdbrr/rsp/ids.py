@@ -67,6 +67,18 @@ def mapped(pid: int, wanted: Callable[[str, str], bool]) -> list[tuple[int, int]
     return ranges
 
 
+def gap_below_stack(pid: int) -> tuple[int, int]:
+    """What is not mapped between the first thread's stack and what lies below it; empty where no such stack is."""
+    end = 0
+    with open(f"/proc/{pid}/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            start, _, rest = line.partition("-")
+            if line.rstrip("\n").endswith("[stack]"):
+                return end, int(start, 16)
+            end = int(rest.partition(" ")[0], 16)
+    return 0, 0
+
+
 def in_data(pid: int, fresh: Set[Held]) -> set[Held]:
     """Those of FRESH that would be an int3 in memory which nobody can execute.
 

@@ -23,7 +23,7 @@ from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Held, Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
 from gdbrr.rsp.upstream import Pool, Told
-from gdbrr.timeline.model import Hit, Moment, Point, Progress, Timeline
+from gdbrr.timeline.model import Hit, Interrupted, Moment, Point, Progress, Timeline
 
 _BEGIN = (("replaylog", "begin"),)
 _LOADED = (("library", ""),)
@@ -356,8 +356,13 @@ class Navigator(Backward):
             raise GdbrrError("nothing is being recorded", hint="try: rr-start")
         if not self.recording:
             raise GdbrrError("this is the past", hint="rr-live goes back to the recorded process first")
-        with contextlib.suppress(GdbrrError):
+        try:
             self._past_of_live(progress)
+        except GdbrrError as error:
+            what = (
+                "where the process stands takes long to find out" if isinstance(error, Interrupted) else error.message
+            )
+            bug.tell(GdbrrError(f"{what}; the way back begins at its last operation"))
         self.live.live.stop_recording()
         self.unrecorded = True
 

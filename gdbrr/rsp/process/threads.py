@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from gdbrr.errors import GdbrrError, harmless
-from gdbrr.rsp.ids import EXITS, ID_SIZE, SYSCALL, NoThread, ids_of, mapped, place_of_id
+from gdbrr.rsp.ids import EXITS, ID_SIZE, SYSCALL, NoThread, gap_below_stack, ids_of, mapped, place_of_id
 from gdbrr.rsp.live import Live
 from gdbrr.rsp.regs import EXPEDITED, RIP, Layout
 from gdbrr.rsp.request import ThreadId
@@ -76,6 +76,8 @@ class Attached:
         """The thread of a live process that stopped at a signal of which the engine has told, which, its siginfo."""
         self._ids: dict[int, int] = {}
         self._engine: list[tuple[int, int]] | None = None
+        self._gap: tuple[int, int] | None = None
+        """Where the stack would grow, as long as it stands."""
         self._places: dict[int, int] | None = None
         # INVARIANT(released-once): a standing leaf is released once before it is resumed; it stands again only
         # behind its own trap. Releasing a running one would answer a command the engine has not been given.
@@ -355,7 +357,16 @@ class Attached:
 
     def memory(self, addr: int, length: int) -> bytes:
         """What answers an `m` packet. Of much of a leaf's memory gdbserver is not asked: all it adds is what stands
-        where its breakpoints are."""
+        where its breakpoints are.
+
+        INVARIANT(looking-changes-nothing): the kernel lets a stack grow down to what a debugger reads there.
+        """
+        if self._gap is None:
+            self._gap = gap_below_stack(self.pid)
+        if self._gap[0] <= addr < self._gap[1]:
+            return b"E01"
+        if addr < self._gap[0] < addr + length:
+            length = self._gap[0] - addr
         if length <= MOST:
             return self.upstream.request(b"m%x,%x" % (addr, length))
         traps = [at for kind, at, _ in self.upstream.inserted if kind == SOFTWARE]
