@@ -10,7 +10,7 @@ import dataclasses
 
 from gdbrr.rsp.process.forward import Forward
 from gdbrr.rsp.regs import RIP, RSP
-from gdbrr.rsp.reverse import WORD
+from gdbrr.rsp.reverse import WORD, is_behind
 from gdbrr.rsp.stop import SIGNAL_TRAP, Stop
 from gdbrr.rsp.unwind.frames import led_here
 from gdbrr.timeline.model import Hit, Moment, PointKind, Progress
@@ -22,7 +22,11 @@ class Backward(Forward):
 
         INVARIANT(a-step-back-passes-nothing): a step forwards stops there as well.
         """
-        hit = self._met(before, now, self.index(thread) if thread else None, progress)
+        index = self.index(thread) if thread else None
+        hit = self._met(before, now, index, progress)
+        other = self._timeline().last_signal(now.tick + (now.pc is not None), self._passed(), index)
+        if other is not None and other.tick > before.tick and (hit is None or is_behind(other, hit.moment)):
+            return self.land_at(other, progress)
         old = self.watched(True)
         self.land(hit.moment if hit else before, progress, hit.thread if hit else None)
         sent = None if hit or before.pc is not None else self._timeline().next_signal(before.tick, self._passed())

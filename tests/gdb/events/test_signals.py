@@ -230,3 +230,26 @@ def test_a_step_back_stops_at_a_signal_as_one_forwards_does(demo: Path) -> None:
     assert out.count("received signal SIGUSR1") == 2 and "#0  with_info (" in out, out
     first, second = re.findall(r"^tick (\S+) of ", out.partition("tick 0 of")[2], re.MULTILINE)
     assert first == second, out
+
+
+def test_a_signal_of_another_thread_stops_a_step_over_its_time(tmp_path: Path) -> None:
+    """In both directions: the step of the first thread is over all that the other one does."""
+    name = "signals_beside"
+    out = played(
+        recorded(programs.build(name, ["-pthread", "-O0"]), tmp_path),
+        *(
+            "handle SIGUSR1 stop print pass",
+            "rr-goto start",
+            "break main",
+            "continue",
+            "next",
+            "next",
+            "next",
+            "rr-when",
+        ),
+        *(f"tbreak {name}.c:30", "continue", "reverse-next", "rr-when"),
+        program=name,
+    )
+    assert out.count("received signal SIGUSR1") == 2, out
+    forth, back = re.findall(r"^tick (\S+) of ", out, re.MULTILINE)[-2:]
+    assert forth == back, out
