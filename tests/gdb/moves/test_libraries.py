@@ -78,11 +78,11 @@ def test_a_watchpoint_for_what_is_gone(tmp_path: Path) -> None:
         program,
         *("set breakpoint pending on", f"rr-replay {recorded(program, tmp_path)}", "break add", "reverse-continue"),
         *("delete", "watch state", "watch -l state", "rr-goto start", "info watchpoints", "delete", "tbreak add"),
-        *("continue", "watch state", "continue", "continue", "continue", "info watchpoints", "rr-when"),
+        *("continue", "watch state", *["continue"] * 4, "info watchpoints", "rr-when"),
     )
     said = re.compile(r"^Watchpoint (\d) deleted because plugin\.so is not loaded here\. Try: watch -l state$", re.M)
     gone = said.findall(out)
     assert gone == ["2", "5"], out
     assert re.findall(r"^(\d) +hw watchpoint .*$", out, re.MULTILINE) == ["3"], out
-    assert re.findall(r"^New value = (\d+)$", out, re.MULTILINE) == ["3", "7"], out
+    assert re.findall(r"^New value = (.+)$", out, re.MULTILINE) == ["3", "7", "<unreadable>"], out
     assert re.search(r"^tick (\d+) of \1 ", out, re.MULTILINE), out
