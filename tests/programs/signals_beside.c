@@ -11,13 +11,18 @@ static void handler(int signal)
 	number = signal;
 }
 
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+
+// It has the mutex only while the first thread waits.
 static void *work(void *unused)
 {
-	for (int i = 0; i < 20; i++)
-		getppid();
+	pthread_mutex_lock(&mutex);
+	getppid();
 	raise(SIGUSR1);
-	for (int i = 0; i < 20; i++)
-		getppid();
+	getppid();
+	pthread_cond_signal(&condition);
+	pthread_mutex_unlock(&mutex);
 	return unused;
 }
 
@@ -25,8 +30,9 @@ int main(void)
 {
 	pthread_t thread;
 	signal(SIGUSR1, handler);
+	pthread_mutex_lock(&mutex);
 	pthread_create(&thread, NULL, work, NULL);
-	pthread_join(thread, NULL);
+	pthread_cond_wait(&condition, &mutex);
 	printf("%d\n", (int)number);
 	return 0;
 }

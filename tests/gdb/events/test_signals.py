@@ -237,17 +237,8 @@ def test_a_signal_of_another_thread_stops_a_step_over_its_time(tmp_path: Path) -
     name = "signals_beside"
     out = played(
         recorded(programs.build(name, ["-pthread", "-O0"]), tmp_path),
-        *(
-            "handle SIGUSR1 stop print pass",
-            "rr-goto start",
-            "break main",
-            "continue",
-            "next",
-            "next",
-            "next",
-            "rr-when",
-        ),
-        *(f"tbreak {name}.c:30", "continue", "reverse-next", "rr-when"),
+        *("handle SIGUSR1 stop print pass", "rr-goto start", f"break {name}.c:35", "continue", "next", "rr-when"),
+        *(f"tbreak {name}.c:36", "continue", "reverse-next", "rr-when"),
         program=name,
     )
     assert out.count("received signal SIGUSR1") == 2, out
