@@ -14,12 +14,16 @@ from pathlib import Path
 
 import pytest
 
+from fuzz.recordings import make_recording
 from gdbrr.cli import main
+from gdbrr.demo import carried
 from gdbrr.demo.format import BlockType
+from gdbrr.demo.pack import pack
 from gdbrr.demo.reader import Demo
-from gdbrr.sparse import payload, redact
+from gdbrr.sparse import payload, redact, remains
 from gdbrr.sparse.marks import Marks
 from gdbrr.sparse.redact import without_values
+from golden.make import bring
 from harness import ROOT
 from harness.run import Result, gdbrr, run
 
@@ -310,6 +314,28 @@ def test_programs_are_left_unless_a_path_means_them(content: bytes, tmp_path: Pa
         assert re.search(r"being programs and libraries: .*/program", done.err), done.describe()
     gdbrr("redact", demo, "--path", "*/secret", "--path", "*/program", "-o", tmp_path / "z.demo").expect(0)
     assert not holds(tmp_path / "z.demo")
+
+
+VALUE = b"Tr0ub4dor"
+"""Too short for any part of it to be known."""
+
+
+@pytest.mark.parametrize("start", [0, 58, 60, 63, 4091])
+def test_the_last_look_sees_across_the_pieces_of_a_carried_file(
+    start: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_recording(tmp_path / "r", [])
+    pack(tmp_path / "r", tmp_path / "x.demo")
+    files = [tmp_path / "a", tmp_path / "b"]
+    files[0].write_bytes(bytes(start) + VALUE + bytes(100))
+    files[1].write_bytes(bytes(100))
+    monkeypatch.setattr(carried, "_PIECE", 64)
+    with Demo.open(tmp_path / "x.demo") as demo:
+        carried.write(demo, {**demo.manifest, "carried": bring(files)}, files, tmp_path / "packed.demo")
+    with Demo.open(tmp_path / "packed.demo") as demo:
+        (found,) = {find.where for find in remains.finds(demo, Marks(values={"TOKEN": VALUE}), lambda _: {})}
+        assert found == f"carried file {demo.manifest['carried']['files'][0]['path']}"
+        assert not list(remains.finds(demo, Marks(values={"TOKEN": VALUE[::-1]}), lambda _: {}))
 
 
 @pytest.mark.parametrize("glue", ["@", ".", "-", "|", "_", "%", "!", "#", "/", "=", "\x09", "\0"])
