@@ -31,7 +31,7 @@ extern const struct way ways[];
 
 #define EVENTS(EVENT) \
 	EVENT(given, ~0u) EVENT(late, LIMITED | LASTS) EVENT(past, LIMITED) EVENT(nanos, LIMITED) EVENT(strange, CLOCKED) \
-	EVENT(free_past, FREE) EVENT(free_nanos, FREE) EVENT(free_strange, FREE) EVENT(handler, ~0u) EVENT(restart, ~0u) \
+	EVENT(free_past, FREE) EVENT(free_nanos, FREE) EVENT(free_strange, FREE) EVENT(handler, ~0u) EVENT(restart, ~0u) EVENT(process, ~0u) \
 	EVENT(deferred, ~0u) EVENT(async, ~0u) EVENT(disabled, ~0u) EVENT(pending, ~0u)
 
 enum event {
@@ -76,7 +76,7 @@ static long duration(void)
 		return 50000000;
 	if (way->flags & SLEEPS && event == given)
 		return 20000000;
-	return way->flags & SLEEPS && is(handler, restart, disabled) ? 400000000 : 20000000000;
+	return way->flags & SLEEPS && (is(handler, restart, process) || event == disabled) ? 400000000 : 20000000000;
 }
 
 static const struct timespec *limit(clockid_t clock)
@@ -126,10 +126,20 @@ static void clean(void *arg)
 	cleaned = 1;
 }
 
+// One for the process comes to the thread that waits: all others block it.
+static void let_in(int how)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGUSR1);
+	CHECK(!pthread_sigmask(how, &set, NULL));
+}
+
 static void *work(void *arg)
 {
 	int old;
 	(void)arg;
+	let_in(SIG_UNBLOCK);
 	pthread_cleanup_push(clean, NULL);
 	put(&tid, gettid());
 	if (event == pending) {
@@ -145,7 +155,7 @@ static void *work(void *arg)
 	seen.error = seen.ret == -1 ? errno : 0;
 	seen.handlers = handlers;
 	seen.slept = slept;
-	if (way->flags & SLEEPS && is(handler, restart, handler))
+	if (way->flags & SLEEPS && is(handler, restart, process))
 		seen.again = way->wait() == 0 && slept; // a handler ends one sleep and not the next one
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, &old);
 	pthread_testcancel();
@@ -185,8 +195,8 @@ static void happen(void)
 	}
 	if (event >= handler && !(event == pending && way->flags & POINT))
 		await_wait();
-	if (is(handler, restart, handler)) {
-		pthread_kill(worker, SIGUSR1);
+	if (is(handler, restart, process)) {
+		CHECK(event == process ? !kill(getpid(), SIGUSR1) : !pthread_kill(worker, SIGUSR1));
 		sem_wait(&ran);
 	}
 	if (is(deferred, async, disabled))
@@ -246,9 +256,11 @@ int main(int argc, char **argv)
 	CHECK(event < count);
 	struct sigaction act = {.sa_handler = handle, .sa_flags = event == restart ? SA_RESTART : 0};
 	sigaction(SIGUSR1, &act, NULL);
+	if (event == process)
+		let_in(SIG_BLOCK);
 	for (way = ways; way->name; way++) {
 		bool fits = events[event].flags == ~0u || way->flags & events[event].flags;
-		fits = fits && !(way->flags & FRAIL && (event == nanos || is(handler, async, handler)));
+		fits = fits && !(way->flags & FRAIL && (event == nanos || (is(handler, async, process))));
 		if (event == free_strange)
 			fits = way->flags & FREE && way->flags & CLOCKED;
 		if ((fits || argc > 2) && is_wanted(argc - 2, argv + 2))

@@ -56,5 +56,5 @@ def test_words_of_the_program(order: str, tmp_path: Path) -> None:
 
 def test_every_way_has_a_line() -> None:
     """Or the comparison would be about nothing."""
-    assert len(EVENTS) == 14
+    assert len(EVENTS) == 15
     assert len(native("waits", "given").out.splitlines()) >= 60
