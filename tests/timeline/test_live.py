@@ -188,7 +188,7 @@ def test_without_room_for_how_it_ended_it_can_be_kept_elsewhere(
     """The recording's directory is a temporary one: there will be nothing that `gdbrr recover` could take."""
 
     def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        raise GdbrrError(os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr("gdbrr.launch.record.Recording._write_manifest", full)
     os.kill(recording.pid, signal.SIGCONT)
