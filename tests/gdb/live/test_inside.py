@@ -38,8 +38,20 @@ def test_a_crash_under_rr_start(kind: str) -> None:
     assert "number: 0 -> 1 at faults_inside.c:" in out and "behind the last moment" not in out, out
 
 
+INTERRUPTS = """python
+import os, re, signal, threading, time
+pid = re.search(r'process: +([0-9]+)', gdb.execute('info gdbrr', to_string=True))[1]
+def interrupt():
+    while not open('/proc/' + pid + '/syscall').read().startswith('202 '):
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGINT)
+threading.Thread(target=interrupt, daemon=True).start()
+"""
+"""Ctrl-C when the program waits for a futex."""
+
+
 def test_a_wait_under_rr_start() -> None:
-    later = "python import os, signal, threading; threading.Timer(2, os.kill, (os.getpid(), signal.SIGINT)).start()"
-    out = whole(programs.build("faults_inside", [*FLAGS]), later, "rr-start", "bt", *BACK)
+    start = ("break inner", "rr-start", INTERRUPTS, "delete", "continue")
+    out = whole(programs.build("faults_inside", [*FLAGS]), *start, "bt", *BACK)
     assert "received signal SIGINT" in out and STACK.search(out), out
     assert "number: 0 -> 1 at faults_inside.c:" in out and "behind the last moment" not in out, out
