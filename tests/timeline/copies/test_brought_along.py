@@ -109,7 +109,8 @@ def test_the_library_for_debuggers_knows_the_threads_of_a_copy(tmp_path: Path) -
 # ---------------------------------------------------------------- a limit of processes
 ALLOWED = 12
 """Processes and threads: two of the server, three of the skeleton and of each woken copy, one of each checkpoint."""
-REFUSED = r"\.(NoProcess|GdbrrError): (this machine refuses another|no new) (process|thread).*(`ulimit -u`|End some)"
+REFUSED = r"\.(NoProcess|Busy|GdbrrError): (this machine refuses another|no new) (process|thread).*"
+REFUSED += r"(`ulimit -u`|End some)"
 LIMITED = """
 import resource, sys
 import gdbrr
