@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -276,7 +277,9 @@ def test_control_without_times_nobody_can_tell(tmp_path: Path) -> None:
     demo, _ = recorded(tmp_path, own_loop(tmp_path))
     with pytest.raises(Exception, match="no end within"):
         gdbrr("replay", alter(demo, tmp_path / "altered.demo", timeless), limit=5)
-    assert not survivors(tmp_path / "loop")
+    limit = time.monotonic() + 20
+    while survivors(tmp_path / "loop"):  # the kernel ends it when its controller is gone, which takes its time
+        assert time.monotonic() < limit
 
 
 def survivors(program: Path) -> list[str]:

@@ -166,9 +166,7 @@ def test_control_a_register(moments_program: Program, tmp_path: Path) -> None:
         one, other = (timeline.seek(Moment(tick)) for tick in (3, 60))
         told = list(differences(one._worker, other._worker, len(timeline.demo.threads)))
         assert any(what.startswith("rip of thread 0 is") for what in told)
-        assert state_of(one._worker.control, one._worker.slot)[0].registers != (
-            state_of(other._worker.control, other._worker.slot)[0].registers
-        )
+        assert state_of(one._worker.slot)[0].registers != (state_of(other._worker.slot)[0].registers)
 
 
 def test_a_copy_of_a_copy_keeps_what_changed_in_between(moments_program: Program, tmp_path: Path) -> None:
