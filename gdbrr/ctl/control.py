@@ -486,11 +486,11 @@ def has_ended(pid: int) -> bool:
         return True
 
 
-def is_stopped(pid: int) -> bool:
-    """Whether a signal has stopped it. A process that a debugger holds is in another state."""
+def is_stopped(pid: int, states: str = "T") -> bool:
+    """Whether a signal has stopped it. A process that a debugger holds is in another state, t."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as stat:
-            return stat.read().rpartition(b")")[2].split()[0] == b"T"
+            return stat.read().rpartition(b")")[2].split()[0].decode() in states
     except (OSError, IndexError):
         return False
 

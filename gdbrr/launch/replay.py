@@ -308,6 +308,7 @@ def _await_end(replay: Replay, shown: Shown, poll: Callable[[int], None] | None)
     demo, slot = replay.demo, replay.slot
     watchdog, patience = Watchdog(demo, replay.pid), Patience()
     ended_at: float | None = None
+    due = 0.0
     while True:
         state, now = slot.state, time.monotonic()
         ended, status = os.waitpid(replay.pid, os.WNOHANG)
@@ -331,8 +332,10 @@ def _await_end(replay: Replay, shown: Shown, poll: Callable[[int], None] | None)
                 f" to its next operation; while recording that took {overdue.recorded:.2f} s"
             )
             return Outcome(EXIT_DESYNC, tick, None, problem, soft=soft, overdue=overdue)
-        patience.look(replay.pid, replay.control.started)
-        replay.control.crowd.look()
+        if now >= due:  # a program that prints much comes by here more often
+            due = now + _LOOK
+            patience.look(replay.pid, replay.control.started)
+            replay.control.crowd.look()
         if state == lib.GR_S_ENDED:
             ended_at = ended_at or now
             if now - ended_at > _END_LIMIT:

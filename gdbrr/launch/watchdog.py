@@ -1,6 +1,6 @@
 """When a segment takes too long: its replay against its recorded time.
 
-Runs in: commands outside GDB and the server. May call: abi, demo, /proc.
+Runs in: commands outside GDB and the server. May call: abi, ctl, demo, /proc.
 Owns: the rule that a segment of more than 20 times its recorded time and two seconds is desynchronised, not hung. One
 whose end is searched for in a loop has a minute more, and says itself where it is not to be found.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import lib
+from gdbrr.ctl.control import is_stopped
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
@@ -84,7 +85,7 @@ class Watchdog:
             self._tick, self._spent, self._limit, self._used = tick, 0.0, None, None
             return None
         if self._spent > GRACE / 2:
-            if _is_stopped(self._pid):
+            if is_stopped(self._pid, "Tt"):
                 return None
             used, before = used_by(self._pid), self._used
             if used is not None and before is not None:
@@ -133,10 +134,3 @@ def ran(pid: int, tid: int = 0) -> float:
 def _fields(stat: Path) -> list[str]:
     """What stands behind the name, which may hold anything: the state first."""
     return stat.read_text(errors="surrogateescape").rpartition(")")[2].split()
-
-
-def _is_stopped(pid: int) -> bool:
-    try:
-        return _fields(Path(f"/proc/{pid}/stat"))[0] in ("T", "t")
-    except OSError:
-        return False
