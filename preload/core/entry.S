@@ -68,6 +68,7 @@ gr_door_stub:
 	subq $GR_LEVEL, GR_OFF_STACK(%r11)
 	cld
 	mov %r11, %r8
+	mov %rsp, %r9
 	call gr_query_quick
 	pop %r11
 	.cfi_escape 0x0f, 3, 0x77, 0x38, 0x06                  // at 56

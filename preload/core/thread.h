@@ -32,6 +32,13 @@ struct gr_name { char text[16]; };
 // Signals that the engine never lets the kernel block and that the program cannot have yet: GR_SIGNALS_KEPT, in this order.
 struct gr_stash { uint64_t signals; struct gr_siginfo info[4]; };
 
+// A call that was made on the short way (syscall/query) and needs a frame: its start is in the log, or its end, too, and a signal waits.
+enum gr_begun { GR_BEGUN_NOT, GR_BEGUN, GR_BEGUN_ENDED };
+
+// Memory that could be written, and how many changes of memory there had been by then.
+#define GR_STORABLES 16
+struct gr_storables { struct { uint64_t from, to, then; } at[GR_STORABLES]; };
+
 // A handler that runs in the middle of an operation, which goes on behind it: signal/within.c.
 struct gr_within { struct gr_within *outer; const struct gr_regs *operation; };
 

@@ -377,6 +377,10 @@ bool gr_log_begun(struct gr_thread *self, uint16_t nr, uint32_t check)
 void gr_log_ended(struct gr_thread *self, uint16_t nr, int64_t result, const struct gr_piece *brought)
 {
 	struct gr_event end = {.kind = GR_OP_SYS_END, .nr = nr + 1, .result = result};
+	if (brought && !gr_log_ready(self, brought->len)) {
+		gr_log_pieces(self, &end, brought, 1, 0);
+		return;
+	}
 	end.len = brought ? sizeof brought->len + brought->len : 0;
 	end.stamp = gr_log_stamp(self, 1, 0);
 	if (end.stamp & GR_CLOSED)

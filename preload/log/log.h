@@ -60,7 +60,7 @@ void gr_log_query(struct gr_thread *self, uint16_t nr, uint8_t action, uint32_t 
 		  const struct gr_piece pieces[2], unsigned count);
 
 // Then: the start of a recorded call; false, and nothing has happened, when the log was closed. And its end, with what it brought
-// in, if it can bring anything in.
+// in, if it can bring anything in: there may be no room for that yet.
 bool gr_log_begun(struct gr_thread *self, uint16_t nr, uint32_t check);
 void gr_log_ended(struct gr_thread *self, uint16_t nr, int64_t result, const struct gr_piece *brought);
 

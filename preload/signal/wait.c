@@ -167,5 +167,5 @@ long gr_signal_wait(struct gr_thread *self, long nr, const uint64_t arg[6], gr_w
 long gr_signal_waited(struct gr_thread *self, long nr, const uint64_t arg[6], long ret)
 {
 	static const uint32_t none;
-	return wait_on(self, nr, arg, gr_wait_once, &none, ret);
+	return wait_on(self, nr, arg, gr_wait_once, gr_cancel_open(self) ? &self->cancel : &none, ret);
 }

@@ -35,8 +35,10 @@
 long gr_call_kernel(const struct gr_call *call)
 {
 	const uint64_t *a = call->arg;
-	if (call->nr == SYS_clock_gettime)
-		return gr_vdso_clock(call);
+	struct gr_vdso_answer answer;
+	long known;
+	if (gr_vdso_answers(call->self, call->nr, a, &answer, &known))
+		return known;
 	bool lifted = gr_copy_lift && gr_copy_lift(0, ~0UL);
 	long ret = gr_raw6(call->nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	if (lifted)
@@ -450,6 +452,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	};
 	if (self->nest) {
 		frame->rax = gr_call_nested(&call);
+		if (call.nr == SYS_munmap || call.nr == SYS_mprotect || call.nr == SYS_mremap || call.nr == SYS_mmap)
+			gr_storable_changed();
 		return;
 	}
 	gr_signal_check(self, frame);
@@ -466,12 +470,19 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		gr_signal_return(self, frame);
 	call.sys = known ? &gr_sys_table[call.nr] : NULL;
 	gr_show_syscall(self, frame);
-	if (gr_closed && gr_mode == GR_MODE_RECORD && !self->making) { // a thread on a stack of the engine's is born in the door
+	if (self->begun == GR_BEGUN_ENDED) { // what is left of it is the signal
+		self->begun = GR_BEGUN_NOT;
+		call.result = self->begun_result;
+		self->pub.state = GR_T_ENGINE;
+		leave(&call, false);
+		return;
+	}
+	if (gr_closed && gr_mode == GR_MODE_RECORD && !self->making && !self->begun) { // a thread on a stack of the engine's is born in the door
 		leave_for_good(&call);
 		return;
 	}
 	self->pub.state = GR_T_ENGINE;
-	if (known)
+	if (known && !self->begun)
 		signals_before(&call);
 	if (gr_mode == GR_MODE_OFF) {
 		unrecorded(&call);
@@ -490,7 +501,7 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 	gr_call_narrow(&call);
 	gr_call_refine(&call);
 	text_goes(&call);
-	bool canceled = gr_cancel_acts(self, GR_CANCEL_BEFORE, false);
+	bool canceled = !self->begun && gr_cancel_acts(self, GR_CANCEL_BEFORE, false);
 	if (canceled) {
 		call.result = 0;
 	} else if (!special(&call)) {
@@ -499,6 +510,8 @@ void gr_door_c(struct gr_regs *frame, struct gr_thread *self)
 		else
 			replay(&call);
 	}
+	if (call.sys->cls == GR_CLASS_memory)
+		gr_storable_changed();
 	if (self->made)
 		gr_clone_follow(&call);
 	if (!canceled && call.result == -EINTR)

@@ -53,11 +53,10 @@ void gr_sud_disarm(void);
 // vdso.c: makes the vDSO's functions plain system calls.
 void gr_vdso_init(uint64_t vdso);
 
-// The clock by the vDSO's own code; false where it does not know that one, or must not be asked.
-struct timespec;
-bool gr_vdso_now(struct gr_thread *self, uint64_t number, struct timespec *ret);
-// clock_gettime, that way if possible.
-long gr_vdso_clock(const struct gr_call *call);
+// A call that the vDSO answers, by its own code: the result, and the `len` bytes that were stored where the call's first pointer leads.
+// False where it cannot say, or must not be asked: then nothing has happened.
+struct gr_vdso_answer { uint64_t bytes[2]; uint32_t len; };
+bool gr_vdso_answers(struct gr_thread *self, long nr, const uint64_t *arg, struct gr_vdso_answer *ret, long *result);
 
 // A nested call trapped at `pc`: if that is the vDSO, the machine's clock cannot be read without one.
 void gr_vdso_trapped(uint64_t pc);

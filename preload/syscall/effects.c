@@ -123,9 +123,9 @@ void gr_call_before(struct gr_call *call)
 {
 	for (int i = 0; i < FX_COUNT(call) && FX(call)[i].kind; i++) {
 		const struct gr_fx *fx = &FX(call)[i];
-		if (fx->len_kind == GR_LEN_AT || fx->len_kind == GR_LEN_SELF)
-			gr_peek(&call->before[i], arg_of(call, fx->len_kind == GR_LEN_AT ? fx->len_arg : fx->arg),
-				sizeof call->before[i]);
+		uint64_t at = fx->len_kind == GR_LEN_AT ? arg_of(call, fx->len_arg) : fx->len_kind == GR_LEN_SELF ? arg_of(call, fx->arg) : 0;
+		if (at) // a fault takes microseconds
+			gr_peek(&call->before[i], at, sizeof call->before[i]);
 		else if (fx->kind == GR_FX_BEHIND)
 			gr_peek(&call->before[i], arg_of(call, fx->arg) + (fx->scale >> 16), sizeof call->before[i]);
 	}
@@ -154,7 +154,12 @@ static uint64_t hash_memory(uint64_t hash, uint64_t addr, uint64_t len, bool tex
 	return hash;
 }
 
-static uint64_t hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
+uint64_t gr_hash_memory(uint64_t hash, uint64_t addr, uint64_t len)
+{
+	return hash_memory(hash, addr, len, false);
+}
+
+uint64_t gr_hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
 {
 	for (uint64_t i = 0; i < least(count, 64); i++) {
 		struct iovec iov;
@@ -258,11 +263,11 @@ static uint32_t check_of(struct gr_call *call, struct gr_meaning *which)
 		else if (fx->kind == GR_FX_IN)
 			hash = hash_memory(hash, arg_of(call, fx->arg), length(call, fx, i), false);
 		else if (fx->kind == GR_FX_IOV_IN)
-			hash = hash_vector(hash, arg_of(call, fx->arg), arg_of(call, fx->len_arg));
+			hash = gr_hash_vector(hash, arg_of(call, fx->arg), arg_of(call, fx->len_arg));
 		else if (fx->kind == GR_FX_MSG_IN) {
 			struct msghdr msg;
 			if (gr_peek(&msg, arg_of(call, fx->arg), sizeof msg) == sizeof msg)
-				hash = hash_vector(hash, (uint64_t)msg.msg_iov, msg.msg_iovlen);
+				hash = gr_hash_vector(hash, (uint64_t)msg.msg_iov, msg.msg_iovlen);
 		}
 	}
 	return (uint32_t)(hash ^ hash >> 32);

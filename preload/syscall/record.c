@@ -68,7 +68,7 @@ static bool made_unsaid(const struct gr_call *call)
 static long begun(const struct gr_call *call)
 {
 	long ret = call->self->begun_result;
-	call->self->begun = false;
+	call->self->begun = GR_BEGUN_NOT;
 	return ret == GR_RESTART || ret == -EINTR ? gr_signal_waited(call->self, call->nr, call->arg, ret) : ret;
 }
 
@@ -181,6 +181,8 @@ void gr_call_record(struct gr_call *call)
 		gr_fd_received(call);
 		gr_fd_sent(call);
 	}
-	if (may_store(call))
+	if (may_store(call)) {
 		gr_rule_done(call);
+		gr_storable_changed(); // a file may be shorter
+	}
 }

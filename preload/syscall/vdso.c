@@ -21,15 +21,16 @@ static const struct { const char *name; uint32_t nr; } functions[] = {
 	{"__vdso_clock_getres", SYS_clock_getres},
 };
 
-// The kernel's own clock_gettime without a system call, and the clocks it knows; NULL where it would make one.
+// The kernel's own functions without a system call; NULL where they would make one. The clocks they know.
 static long (*kept)(long clock, struct timespec *ret);
+static long (*kept_core)(unsigned *core, unsigned *node, void *unused);
 #define KEPT_CLOCKS 0x8f3ul // REALTIME, MONOTONIC, MONOTONIC_RAW, both coarse ones, BOOTTIME, TAI
 static uint64_t vdso_start, vdso_end;
 
-bool gr_vdso_now(struct gr_thread *self, uint64_t number, struct timespec *ret)
+static bool now(struct gr_thread *self, uint64_t number, struct timespec *ret)
 {
 	long (*clock)(long, struct timespec *) = __atomic_load_n(&kept, __ATOMIC_RELAXED);
-	if (!clock || number > 63 || !(1ul << number & KEPT_CLOCKS) || !gr_copy_guarded || gr_copy_watched)
+	if (!clock || number > 63 || !(1ul << number & KEPT_CLOCKS))
 		return false;
 	self->nest++;
 	long failed = clock((long)number, ret);
@@ -38,12 +39,42 @@ bool gr_vdso_now(struct gr_thread *self, uint64_t number, struct timespec *ret)
 }
 
 // As the system call: an address without memory is an error and no fault.
-long gr_vdso_clock(const struct gr_call *call)
+static long store(uint64_t to, const struct gr_vdso_answer *answer)
 {
-	struct timespec now;
-	if (!gr_vdso_now(call->self, call->arg[0], &now))
-		return gr_raw6(call->nr, call->arg[0], call->arg[1], 0, 0, 0, 0);
-	return gr_copy((void *)call->arg[1], &now, sizeof now) == sizeof now ? 0 : -EFAULT;
+	return !to || gr_copy((void *)to, answer->bytes, answer->len) == answer->len ? 0 : -EFAULT;
+}
+
+bool gr_vdso_answers(struct gr_thread *self, long nr, const uint64_t *arg, struct gr_vdso_answer *ret, long *result)
+{
+	struct timespec at;
+	uint32_t core[2];
+	if ((nr != SYS_clock_gettime && nr != SYS_gettimeofday && nr != SYS_time && nr != SYS_getcpu) || !gr_copy_guarded || gr_copy_watched)
+		return false;
+	switch (nr) {
+	case SYS_clock_gettime:
+		if (!now(self, arg[0], &at))
+			return false;
+		*ret = (struct gr_vdso_answer){{at.tv_sec, at.tv_nsec}, 16};
+		*result = arg[1] ? store(arg[1], ret) : -EFAULT;
+		return true;
+	case SYS_gettimeofday:
+		if (arg[1] || !now(self, CLOCK_REALTIME, &at)) // the time zone is not in the clock
+			return false;
+		*ret = (struct gr_vdso_answer){{at.tv_sec, at.tv_nsec / 1000}, 16};
+		*result = store(arg[0], ret);
+		return true;
+	case SYS_time:
+		if (!now(self, CLOCK_REALTIME_COARSE, &at))
+			return false;
+		*ret = (struct gr_vdso_answer){{at.tv_sec}, 8};
+		*result = store(arg[0], ret) ? -EFAULT : at.tv_sec;
+		return true;
+	}
+	if (!kept_core || arg[1] || kept_core(&core[0], &core[1], NULL))
+		return false;
+	*ret = (struct gr_vdso_answer){{core[0]}, 4};
+	*result = store(arg[0], ret);
+	return true;
 }
 
 void gr_vdso_forget(void)
@@ -64,8 +95,11 @@ static void rewrite(uint8_t *text, const char *name)
 	static const uint8_t fails[] = {0x48, 0xc7, 0xc0, 0xda, 0xff, 0xff, 0xff, 0xc3};
 	for (unsigned i = 0; i < sizeof functions / sizeof *functions; i++)
 		if (gr_strcmp(functions[i].name, name) == 0) {
-			if (functions[i].nr == SYS_clock_gettime && !gr_tsc_trapped)
-				kept = (long (*)(long, struct timespec *))gr_patch_keep((uint64_t)text, 8);
+			uint64_t copy = gr_tsc_trapped ? 0 : gr_patch_keep((uint64_t)text, 8);
+			if (functions[i].nr == SYS_clock_gettime)
+				kept = (long (*)(long, struct timespec *))copy;
+			else if (functions[i].nr == SYS_getcpu)
+				kept_core = (long (*)(unsigned *, unsigned *, void *))copy;
 			uint8_t code[] = {0, 0, 0, 0, 0, 0x0f, 0x05, 0xc3};
 			gr_patch_fresh((uint64_t)text, functions[i].nr, code);
 			memcpy(text, code, sizeof code);

@@ -83,7 +83,18 @@ def trace(argv: Sequence[str | Path], place: Path, patch: bool, limit: float = 1
         recording = live.start(words, profile, str(place), {**os.environ, **env}, stdio=stdio)
         try:
             strace = subprocess.Popen(
-                ["strace", "-f", "-i", "-qq", "-e", "signal=SIGSYS", "-o", place / "trace", "-p", str(recording.pid)],
+                [
+                    "strace",
+                    "-f",
+                    "-i",
+                    "-qq",
+                    "-e",
+                    "signal=SIGSYS,SIGSEGV",
+                    "-o",
+                    place / "trace",
+                    "-p",
+                    str(recording.pid),
+                ],
                 stdin=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
             )

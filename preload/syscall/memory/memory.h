@@ -34,6 +34,12 @@ struct gr_stage {
 // program's memory by itself.
 bool gr_stage_begin(const struct gr_call *call, struct gr_stage *stage);
 
+// One buffer, for the short way: where it lies, or 0 where only that function can say.
+uint64_t gr_stage_quick(struct gr_thread *self, uint64_t program, uint64_t len);
+
+// Behind a call by which memory may have gone, or may be written no more.
+void gr_storable_changed(void);
+
 // Behind the call: makes what was written look as if the program's buffers had been given.
 void gr_stage_settle(struct gr_stage *stage, struct gr_piece *pieces, int count);
 

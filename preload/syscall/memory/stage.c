@@ -62,6 +62,36 @@ static bool writable(uint64_t addr, uint64_t len)
 	       GR_RAW(SYS_madvise, &known, 4096, MADV_POPULATE_WRITE) != 0; // before Linux 5.14 nobody can say
 }
 
+// ---------------------------------------------------------------- what is known to be writable
+// INVARIANT(storable-until-changed): what could be written can be, until a call of this process changes memory or the length of a
+// file. A program that makes such a call while it waits for bytes in that memory has a race of its own.
+static uint64_t changes = 1;
+
+void gr_storable_changed(void)
+{
+	__atomic_fetch_add(&changes, 1, __ATOMIC_SEQ_CST);
+}
+
+static bool known_writable(struct gr_thread *self, uint64_t addr, uint64_t len)
+{
+	uint64_t now = __atomic_load_n(&changes, __ATOMIC_SEQ_CST);
+	__auto_type known = &self->storables.at[(addr >> 4 ^ addr >> 12) % GR_STORABLES];
+	if (known->then == now && addr >= known->from && addr + len <= known->to)
+		return true;
+	if (!writable(addr, len))
+		return false;
+	known->from = addr;
+	known->to = addr + (len < CHECKED ? len : CHECKED);
+	known->then = now;
+	return true;
+}
+
+uint64_t gr_stage_quick(struct gr_thread *self, uint64_t program, uint64_t len)
+{
+	bool fits = self->room >= GR_ROOM_PIECES + len && __atomic_load_n(&gr_copy_guarded, __ATOMIC_RELAXED);
+	return fits && known_writable(self, program, len) ? room_of(self) + GR_ROOM_PIECES : 0;
+}
+
 static bool is_there(uint64_t addr, uint64_t len)
 {
 	char byte;
@@ -75,7 +105,7 @@ static uint64_t stage(struct gr_stage *st, uint64_t program, uint64_t len, bool 
 		return program;
 	uint64_t at = (st->used + 15) & ~15ULL;
 	uint64_t base = len < GR_ROOM_SIZE ? gr_room(st->real.self, at + len) : 0;
-	if (!base || st->count == BUFFERS_MAX || (out && !writable(program, len)) ||
+	if (!base || st->count == BUFFERS_MAX || (out && !known_writable(st->real.self, program, len)) ||
 	    (fill && gr_peek((void *)(base + at), program, len) != len)) {
 		st->failed = true;
 		return program;

@@ -10,7 +10,6 @@
 #include "query.h"
 
 #include <errno.h>
-#include <time.h>
 
 #include "../../core/copy.h"
 #include "../../core/ops.h"
@@ -85,11 +84,6 @@ static bool row_of(long nr, struct row *row)
 	return true;
 }
 
-static bool is_transfer(long nr)
-{
-	return nr == SYS_read || nr == SYS_write;
-}
-
 // Where somebody looks at the thread whenever he likes, or at every operation, all take the long way.
 void gr_query_init(void)
 {
@@ -97,7 +91,7 @@ void gr_query_init(void)
 	if (gr_turn_on || gr_digest_on() || gr_slot->flags & GR_SLOT_DEBUGGED)
 		return;
 	for (long nr = 0; nr < GR_SYS_MAX && used < ROWS; nr++)
-		if (row_of(nr, &rows[used]) || is_transfer(nr))
+		if (row_of(nr, &rows[used]) || gr_is_transfer(nr))
 			gr_quick[nr] = used++;
 }
 
@@ -127,31 +121,30 @@ static struct gr_piece piece_of(uint64_t addr, uint32_t length, bool torn)
 	return (struct gr_piece){addr, length, false};
 }
 
-struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned number, struct gr_thread *self)
+struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned number, struct gr_thread *self,
+				   const struct gr_quick_saved *saved)
 {
 	const struct row *row = &rows[number];
 	const uint64_t arg[ARGS] = {a, b, c};
 	struct gr_piece pieces[2];
-	struct timespec now;
+	struct gr_vdso_answer answer = {.len = 0};
 	long result;
 	unsigned count = 0;
 	if (!is_usual(self))
 		return (struct gr_quick_end){row->nr, 0};
-	if (is_transfer(row->nr))
-		return gr_transfer_quick(a, b, c, row->nr, self);
-	if (row->nr == SYS_clock_gettime) {
-		if (!gr_vdso_now(self, a, &now))
+	if (gr_is_transfer(row->nr))
+		return gr_transfer_quick(saved, row->nr, self);
+	if (!gr_vdso_answers(self, row->nr, arg, &answer, &result)) {
+		if (row->nr == SYS_clock_gettime) // of the number of a clock, or of a thread, the kernel looks at a half
 			return (struct gr_quick_end){row->nr, 0};
-		result = gr_copy((void *)b, &now, sizeof now) == sizeof now ? 0 : -EFAULT;
-	} else {
 		result = gr_raw6(row->nr, a, b, c, 0, 0, 0);
 	}
 	bool stored = row->action == GR_ACT_RECORD && (!GR_IS_ERR(result) || result == -EFAULT);
 	for (unsigned i = 0; i < row->outs && stored; i++)
 		if (arg[row->out[i].arg])
 			pieces[count++] = piece_of(arg[row->out[i].arg], row->out[i].length, result == -EFAULT);
-	if (row->nr == SYS_clock_gettime && result == 0)
-		pieces[0].addr = (uint64_t)&now; // the same, and nobody can take it away
+	if (answer.len && count && result != -EFAULT)
+		pieces[0].addr = (uint64_t)&answer.bytes; // the same, and nobody can take it away
 	self->operation = NULL;
 	gr_log_query(self, row->nr, row->action, check_of(row, arg), result, pieces, count);
 	return (struct gr_quick_end){result, 1};

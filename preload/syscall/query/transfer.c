@@ -1,60 +1,148 @@
-// Recording small reads and writes on the short way; see query.h.
+// Recording calls that bring in or send out some bytes on the short way; see query.h.
 // Runs in: application threads, on the engine's stack.
 // May call: core, log.
-// Owns: nothing.
+// Owns: which calls these are.
 //
-// A thread that is alone needs no buffer of the engine's to wait on, and stands in no queue. INVARIANT(begun-is-ended): what a call
-// that was made needs a frame for, because a signal has come, is done at the door, which finds its start in the log and its result
-// in the thread; nothing in between can end the thread or the log, or take another call for it.
+// What others could see too early is brought in by way of the thread's room, as in memory/stage.c. INVARIANT(begun-is-ended): what a
+// call that was made needs a frame for is done at the door, which finds its start in the log and its result in the thread (`begun`);
+// nothing that happens in between takes another call for it.
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "../../core/copy.h"
 #include "../../core/nolibc.h"
 #include "../../core/raw.h"
+#include "../../replay/cancel.h"
 #include "../../signal/signal.h"
 #include "../descriptor.h"
 #include "query.h"
 
-#define MOST 512 // bytes
+#define MOST 0x40000     // bytes that a call has room for; a file's more seldom
+#define MOST_FILE 0x1000 // need to be seen as a whole
+
+bool gr_is_transfer(long nr)
+{
+	switch (nr) {
+	case SYS_read:
+	case SYS_pread64:
+	case SYS_recvfrom:
+	case SYS_epoll_wait:
+	case SYS_write:
+	case SYS_sendto:
+	case SYS_writev:
+	case SYS_sendmsg:
+		return true;
+	}
+	return false;
+}
+
+// The arguments as gr_call_narrow() leaves them, and the bytes for which a call that brings something in has room. False for one that
+// leads to more memory than that, or that a table must be asked about.
+static bool is_simple(unsigned nr, uint64_t arg[6], uint64_t *room)
+{
+	*room = 0;
+	if (!arg[1])
+		return false;
+	switch (nr) {
+	case SYS_recvfrom:
+		if (arg[4] || arg[5])
+			return false;
+		break;
+	case SYS_sendto:
+		arg[5] = (uint64_t)(int64_t)(int32_t)arg[5];
+		return !arg[4] && arg[2];
+	case SYS_epoll_wait:
+		arg[2] = (uint64_t)(int64_t)(int32_t)arg[2];
+		*room = arg[2] <= MOST ? arg[2] * 12 : 0; // struct epoll_event
+		return *room - 1 < MOST;
+	case SYS_write:
+		return arg[2];
+	case SYS_writev:
+	case SYS_sendmsg:
+		return true;
+	}
+	*room = arg[2];
+	return *room - 1 < MOST;
+}
 
 // Recorded whatever its contents, not the program's output, and none that could be mapped if it is written to.
-static bool is_plain(uint64_t fd, unsigned nr)
+static bool is_plain(uint64_t fd, const struct gr_sys *sys, uint64_t room)
 {
 	uint8_t entry = gr_fd_get(fd), cls = entry & GR_FD_CLASS;
 	if (cls == GR_FD_NONE || entry & (GR_FD_OUT | GR_FD_ERR))
 		return false;
-	if (nr == SYS_write)
-		return cls == GR_CLASS_pipe || cls == GR_CLASS_net;
-	return entry & GR_FD_RECORDED || gr_fd_rule(fd) == GR_ACT_RECORD;
+	if (sys->flags & GR_SF_IRREVOCABLE)
+		return entry & GR_FD_RECORDED && (cls == GR_CLASS_pipe || cls == GR_CLASS_net);
+	if (room > MOST_FILE && cls != GR_CLASS_pipe && cls != GR_CLASS_net && cls != GR_CLASS_poll)
+		return false;
+	return entry & GR_FD_RECORDED || (sys->flags & GR_SF_BY_FD && gr_fd_rule(fd) == GR_ACT_RECORD);
 }
 
-// As gr_call_check() has it.
-static uint32_t check_of(uint64_t fd, uint64_t buffer, uint64_t length, unsigned nr)
+// As gr_call_check() has it; false where the kernel will look further than that.
+static bool check_of(unsigned nr, unsigned nargs, const uint64_t arg[6], uint32_t *ret)
 {
-	uint8_t bytes[MOST];
-	uint64_t hash = gr_hash_word(gr_hash_word(gr_hash_word(GR_HASH_SEED, fd), 1), length);
-	if (nr == SYS_write)
-		hash = gr_hash(hash, bytes, gr_peek(bytes, buffer, length));
-	return (uint32_t)(hash ^ hash >> 32);
+	struct msghdr msg;
+	uint64_t hash = GR_HASH_SEED;
+	for (unsigned i = 0; i < nargs; i++)
+		hash = gr_hash_word(hash, i == 1 || (i == 4 && nargs == 6) ? arg[i] != 0 : arg[i]);
+	if (nr == SYS_write || nr == SYS_sendto) {
+		hash = gr_hash_memory(hash, arg[1], arg[2]);
+	} else if (nr == SYS_writev) {
+		hash = gr_hash_vector(hash, arg[1], arg[2]);
+	} else if (nr == SYS_sendmsg) {
+		if (gr_peek(&msg, arg[1], sizeof msg) != sizeof msg || msg.msg_controllen)
+			return false;
+		hash = gr_hash_vector(hash, (uint64_t)msg.msg_iov, msg.msg_iovlen);
+	}
+	*ret = (uint32_t)(hash ^ hash >> 32);
+	return true;
 }
 
-struct gr_quick_end gr_transfer_quick(uint64_t fd, uint64_t buffer, uint64_t length, unsigned nr, struct gr_thread *self)
+// A thread of several may be cancelled, or asked about by one that wants to: what gr_cancel_open() looks at.
+static void stand(struct gr_thread *self, const struct gr_quick_saved *saved)
+{
+	self->pub.ret_pc = saved->tail[-1];
+	__atomic_store_n(&self->pub.state, GR_T_ENGINE, __ATOMIC_RELEASE);
+}
+
+struct gr_quick_end gr_transfer_quick(const struct gr_quick_saved *saved, unsigned nr, struct gr_thread *self)
 {
 	static const uint32_t none;
 	const struct gr_quick_end declined = {nr, 0};
-	bool alone = __atomic_load_n(&gr_ctl->threads, __ATOMIC_RELAXED) == 1;
-	if (!alone || self->ticking || !buffer || length - 1 >= MOST || !is_plain(fd, nr) || !gr_log_ready(self, MOST))
+	const struct gr_sys *sys = &gr_sys_table[nr];
+	bool alone = __atomic_load_n(&gr_ctl->threads, __ATOMIC_RELAXED) == 1, waits = sys->flags & GR_SF_BLOCKS;
+	uint64_t a[6] = {saved->rdi, saved->rsi, saved->rdx, saved->r10, saved->r8, saved->r9}, room, buffer = 0;
+	uint32_t check;
+	if (self->ticking || !is_simple(nr, a, &room) || !is_plain(a[0], sys, room) || !check_of(nr, sys->nargs, a, &check))
 		return declined;
-	if (!gr_log_begun(self, nr, check_of(fd, buffer, length, nr)))
+	if (room && waits && !alone && !(buffer = gr_stage_quick(self, a[1], room)))
 		return declined;
-	long result = gr_wait6(nr, fd, buffer, length, 0, 0, 0, &self->held, &none);
-	if (result == GR_RESTART || result == -EINTR || !gr_signal_none(self)) {
-		self->begun = true;
-		self->begun_result = result;
+	if (!gr_log_begun(self, nr, check))
+		return declined;
+	uint64_t program = a[1];
+	if (buffer)
+		a[1] = buffer;
+	if (!alone)
+		stand(self, saved);
+	bool cancels = gr_cancel_open(self);
+	long result = waits || cancels ? gr_wait6(nr, a[0], a[1], a[2], a[3], a[4], a[5], &self->held, cancels ? &self->cancel : &none)
+				       : gr_raw6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
+	self->begun_result = result;
+	if (result == GR_RESTART || result == -EINTR || result == -EFAULT) {
+		self->begun = GR_BEGUN;
 		return declined;
 	}
-	struct gr_piece brought = {buffer, (uint32_t)result, 0};
+	uint64_t some = nr == SYS_epoll_wait ? 12 * (uint64_t)result : (uint64_t)result; // MSG_TRUNC: perhaps more than there is room for
+	struct gr_piece brought = {a[1], (uint32_t)(some < room ? some : room), 0};
 	self->operation = NULL;
-	gr_log_ended(self, nr, result, nr == SYS_read && result >= 0 ? &brought : NULL);
+	gr_log_ended(self, nr, result, room && result >= 0 ? &brought : NULL);
+	if (buffer && result > 0)
+		gr_copy((void *)program, (const void *)buffer, brought.len);
+	if (!gr_signal_none(self)) {
+		self->begun = GR_BEGUN_ENDED;
+		return declined;
+	}
+	if (!alone)
+		__atomic_store_n(&self->pub.state, GR_T_RUNNING, __ATOMIC_RELEASE);
 	return (struct gr_quick_end){result, 1};
 }
