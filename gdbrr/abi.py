@@ -82,7 +82,9 @@ def _reserve(fd: int) -> None:
 
 
 def _new_ctl(fd: int) -> Ctl:
-    ctl = Ctl(mmap.mmap(fd, CTL_SIZE))
+    mapping = mmap.mmap(fd, CTL_SIZE)
+    mapping.madvise(mmap.MADV_RANDOM)  # see open_pages in preload/init.c
+    ctl = Ctl(mapping)
     ffi.memmove(ctl.c.magic, CTL_MAGIC, len(CTL_MAGIC))
     ctl.c.abi = ABI_VERSION
     return ctl

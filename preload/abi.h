@@ -57,6 +57,7 @@ enum gr_action { GR_ACT_RECORD, GR_ACT_NATIVE, GR_ACT_IGNORE, GR_ACT_REFUSE };
 // The log is one sparse file of units. A chunk is one or more units in a row, belongs to one thread, and
 // holds whole events. INVARIANT(commit-after-event): `used` grows only when the event below it is whole, so
 // what a killed process leaves behind is readable up to there.
+#define GR_LOG_SHORT 0x100000 // a log that is no longer is made as it is needed; the rest in large pieces, by the controller, too
 #define GR_UNIT 0x1000
 #define GR_CHUNK_MAGIC 0x4b4e4843
 #define GR_CHECK_GONE 0xffffffff // in place of a hash that `gdbrr redact` took out: not compared

@@ -71,6 +71,11 @@ static bool open_pages(void)
 	bool recording = gr_ctl->mode == GR_MODE_RECORD;
 	long data = map(GR_FD_DATA, GR_DATA_ADDR, gr_ctl->data_size, recording ? PROT_READ | PROT_WRITE : PROT_READ,
 			recording ? MAP_SHARED | MAP_NORESERVE : MAP_PRIVATE);
+	// Where a file system reads ahead in megabytes, it makes that much at the first touch of a hole, too: in the page and in a
+	// log that stays short, one page at a time is what will be needed.
+	GR_RAW(SYS_madvise, GR_CTL_ADDR, sizeof(struct gr_ctl), MADV_RANDOM);
+	if (recording && data == (long)GR_DATA_ADDR)
+		GR_RAW(SYS_madvise, GR_DATA_ADDR, GR_LOG_SHORT, MADV_RANDOM);
 	gr_slot->pid = gr_pid();
 	// INVARIANT(on-or-refused): a program that a controller started runs recorded or not at all.
 	if (data == -EEXIST)

@@ -489,6 +489,7 @@ int main(int argc, char **argv)
 		ctl = NULL;
 		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "the control page cannot be mapped: %s", strerror(errno));
 	}
+	madvise(ctl, sizeof *ctl, MADV_RANDOM); // see open_pages in init.c
 	if ((opt.carried && !gr_carried_open(opt.carried, false)) || (opt.log && !gr_carried_open(opt.log, true)))
 		refuse(EXIT_REFUSED, "this is a fault of gdbrr", "the loader's table cannot be opened: %s", strerror(errno));
 	cwd_enter(gr_carried_dir() ? gr_carried_dir() : opt.cwd);

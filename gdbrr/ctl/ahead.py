@@ -16,8 +16,6 @@ from gdbrr.abi import lib
 
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14
 _DONTNEED = 4
-_LEAST = 1 << 20
-"""A log that is shorter has nothing prepared: most runs end before."""
 _MOST = 32 << 20
 _STEP = 1 << 20
 
@@ -36,7 +34,7 @@ class Ahead:
     def look(self) -> bool:
         """Prepare what is missing; True when the program has come on far enough that it may soon be so again."""
         used = int(self._page.c.units) * lib.GR_UNIT
-        if not self._on or used < _LEAST:
+        if not self._on or used < lib.GR_LOG_SHORT:  # most runs end before
             return False
         start, end = max(self._ready, used), min(used + min(used, _MOST), self._size)
         if end - start < _STEP:

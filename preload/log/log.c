@@ -53,9 +53,6 @@ static void let_go(uint64_t from, uint64_t to)
 	GR_RAW(SYS_madvise, from, to - from, MADV_DONTNEED);
 }
 
-// From here on the pages are made by the controller, too (gdbrr/ctl/ahead.py), and those of one piece are soon used up.
-#define LONG 0x100000
-
 static long populate(uint64_t to)
 {
 	static uint64_t made = GR_DATA_ADDR;
@@ -71,7 +68,7 @@ static long populate(uint64_t to)
 		return ret;
 	while (before < piece && !__atomic_compare_exchange_n(&made, &before, piece, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
 		;
-	if (to < GR_DATA_ADDR + LONG)
+	if (to < GR_DATA_ADDR + GR_LOG_SHORT)
 		let_go(to, piece);
 	let_go(__atomic_exchange_n(&gone, from, __ATOMIC_RELAXED), from);
 	return 0;
