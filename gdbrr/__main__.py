@@ -1,8 +1,15 @@
-"""`python -m gdbrr` is the command `gdbrr`.
+"""`python -m gdbrr` is the command `gdbrr`; so is this file, run by itself.
 
 Runs in: a command of its own, and the server's process. May call: gdbrr.cli.main only.
-Owns: nothing.
+Owns: where modules are found when nobody has said so (`python -IS`): beside this one, and beside the interpreter.
 """
+
+import sys
+
+if not __package__:
+    sys.path.append(__file__.rpartition("/gdbrr/")[0])
+    place = sys.executable.rpartition("/bin/")[0]
+    sys.path.append(f"{place}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages")
 
 from gdbrr.cli.main import run
 

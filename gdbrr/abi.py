@@ -12,11 +12,11 @@ import mmap
 import os
 import stat
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import Any
 
 try:
     from gdbrr import _native

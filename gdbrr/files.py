@@ -15,10 +15,13 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import IO, BinaryIO
 
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import IO, BinaryIO
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 

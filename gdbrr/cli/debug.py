@@ -13,7 +13,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from gdbrr.cli.words import Layout
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine
 
@@ -33,7 +32,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="start GDB on a demo, standing at its end",
         description="Starts GDB on a demo, standing at its end.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("--trust", action="store_true", help="debug it although somebody else recorded it")
     parser.add_argument("--start", action="store_true", help="stand at its start, without waiting for its end")

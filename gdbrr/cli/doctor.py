@@ -12,7 +12,7 @@ import textwrap
 from typing import Any
 
 import gdbrr
-from gdbrr.cli.words import Layout, say
+from gdbrr.cli.words import say
 from gdbrr.launch import doctor
 
 HELP = "find out what this machine allows, what it means, and how to mend it"
@@ -41,7 +41,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help=HELP,
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("--json", action="store_true", help="print one JSON object")
 

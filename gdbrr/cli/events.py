@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import Layout, say
+from gdbrr.cli.words import say
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 from gdbrr.report.rows import HEADER, as_line, call_name
 
@@ -37,7 +37,6 @@ def add(subparsers: Any) -> None:
         help="the operations of a demo, one line each",
         description="List the operations of a demo in total order. The program itself is not needed.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("demo", metavar="DEMO", type=Path, help="a file made by gdbrr record")
     parser.add_argument("--thread", metavar="N", type=int, help="only thread N (gdbrr info lists them)")

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import Layout, number, printable, say, size
+from gdbrr.cli.words import number, printable, say, size
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ def add(subparsers: Any) -> None:
         help="what a demo holds: program, how it ended, threads, sizes",
         description="Show what a demo holds. The program itself is not needed.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("demo", metavar="DEMO", type=Path, help="a file made by gdbrr record")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")

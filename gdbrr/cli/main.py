@@ -7,20 +7,23 @@ Owns: the shape of a command's help, the one line an error becomes, and the exit
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import errno
-import importlib
 import os
-import signal
 import sys
 from collections.abc import Sequence
-from types import ModuleType
 
 import gdbrr
 from gdbrr.cli import VERBS
-from gdbrr.cli.words import Layout, tell
+from gdbrr.cli.plain import Declared, NotPlain
+from gdbrr.cli.words import tell
 from gdbrr.errors import EXIT_ERROR, EXIT_USAGE, GdbrrError
+from gdbrr.quick.rows import TYPE_CHECKING, Any
+from gdbrr.quick.signals import signal
+
+if TYPE_CHECKING:
+    import argparse
+    from types import ModuleType, SimpleNamespace
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
@@ -58,11 +61,16 @@ inside GDB, without leaving it:
 
 
 def load(verb: str) -> ModuleType:
-    return importlib.import_module(f"gdbrr.cli.{verb}")
+    return __import__(f"gdbrr.cli.{verb}", fromlist=["add"])  # importlib would import more than most verbs do
 
 
 def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
     """A parser that knows VERBS only: the modules of the others are not imported."""
+    import argparse
+    from functools import partial
+
+    from gdbrr.cli.layout import Layout
+
     parser = argparse.ArgumentParser(
         prog="gdbrr",
         description=DESCRIPTION,
@@ -70,7 +78,10 @@ def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         formatter_class=Layout,
     )
     parser.add_argument("--version", action="version", version=f"gdbrr {gdbrr.__version__}")
-    subparsers = parser.add_subparsers(dest="verb", metavar="VERB", title="verbs", required=True, prog="gdbrr")
+    made: Any = partial(argparse.ArgumentParser, formatter_class=Layout)
+    subparsers: Any = parser.add_subparsers(
+        dest="verb", metavar="VERB", title="verbs", required=True, prog="gdbrr", parser_class=made
+    )
     for verb in verbs:
         load(verb).add(subparsers)
     return parser
@@ -123,13 +134,24 @@ def dispatch(words: list[str]) -> int:
     prepare = getattr(load(words[0]), "prepare", None) if len(verbs) == 1 else None
     if prepare:
         words = [words[0], *prepare(words[1:])]
+    args = read(verbs, words)
+    status: int = load(args.verb).main(args)
+    sys.stdout.flush()
+    return status
+
+
+def read(verbs: Sequence[str], words: list[str]) -> argparse.Namespace | SimpleNamespace:
+    """What WORDS say, of which the first is one of VERBS or an option."""
+    if len(verbs) == 1:
+        declared: Any = Declared()
+        with contextlib.suppress(NotPlain):
+            load(words[0]).add(declared)
+            return declared.read(words[0], words[1:])  # type: ignore[no-any-return]
     args, unknown = build_parser(verbs).parse_known_args(words or ["--help"])
     if unknown:
         what = "option" if unknown[0].startswith("-") else "argument"
         raise GdbrrError(f"there is no {what} {unknown[0]}", f"try: gdbrr {args.verb} --help", EXIT_USAGE)
-    status: int = load(args.verb).main(args)
-    sys.stdout.flush()
-    return status
+    return args
 
 
 def unknown_verb(word: str) -> GdbrrError:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gdbrr.cli.words import Layout, number, positive, preview, printable, say, seconds, size, tell
+from gdbrr.cli.words import number, positive, preview, printable, say, seconds, size, tell
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -50,7 +50,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         usage="gdbrr minimize DEMO --keep crash|output|EXPRESSION [OPTION ...]",
         description="Find out what of DEMO a symptom needs to show itself, and write a demo in which the rest is zero.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("demo", metavar="DEMO", type=Path, help="a file that gdbrr record made")
     parser.add_argument(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gdbrr.cli.words import Layout, number, printable, size, tell
+from gdbrr.cli.words import number, printable, size, tell
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 EPILOG = """\
@@ -36,7 +36,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="add program and libraries to a demo, to replay it on another machine",
         description="Write DEMO again together with its program and libraries, so that it replays elsewhere.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("-o", "--output", metavar="FILE", type=Path, help="what to write (default: NAME.packed.demo)")
     parser.add_argument("--debug-info", action="store_true", help="add debug information installed apart from programs")

@@ -12,7 +12,8 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, say
+from gdbrr.cli.layout import Layout
+from gdbrr.cli.words import say
 from gdbrr.errors import GdbrrError
 
 if TYPE_CHECKING:
@@ -46,8 +47,7 @@ file sets.
 
 
 def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    raw = Layout
-    parser = subparsers.add_parser("profiles", help=HELP, description=DESCRIPTION, epilog=EPILOG, formatter_class=raw)
+    parser = subparsers.add_parser("profiles", help=HELP, description=DESCRIPTION, epilog=EPILOG)
     actions = parser.add_subparsers(dest="action", metavar="ACTION")
     program = argparse.ArgumentParser(add_help=False)
     program.add_argument("--program", metavar="PROGRAM", help="look for a profile beside PROGRAM, too")
@@ -57,7 +57,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         "show",
         help="print every value of a profile, and where it came from",
         description=SHOW_DESCRIPTION,
-        formatter_class=raw,
+        formatter_class=Layout,
         parents=[program],
     )
     show.add_argument("name", nargs="?", metavar="NAME", help="a profile or a file; without it, the one that holds")

@@ -6,19 +6,22 @@ Owns: the line that ends a recording, the progress of several.
 
 from __future__ import annotations
 
-import argparse
 import os
-import signal
 import stat
 import sys
 import time
-from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
 
-from gdbrr.cli.words import Layout, number, printable, size, tell
+from gdbrr.cli.plain import REST
+from gdbrr.cli.words import number, printable, size, tell
 from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING, Any
+from gdbrr.quick.signals import signal
 
 if TYPE_CHECKING:
+    import argparse
+
     from gdbrr.demo.pack import Summary
     from gdbrr.launch.record import Ending, Request
 
@@ -87,7 +90,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         usage="gdbrr record [OPTION ...] [--] PROGRAM [ARG ...]",
         description="Run PROGRAM on this terminal as if alone, and keep the run as a demo.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     add_options(parser)
     parser.add_argument("--verify", action="store_true", help="replay the demo right away; 125 when that differs")
@@ -116,7 +118,7 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
     parser.add_argument(
         "command",
         metavar="PROGRAM [ARG ...]",
-        nargs=argparse.REMAINDER,
+        nargs=REST,
         help="what to run, found like a shell would; its arguments are handed to it as they are",
     )
 
@@ -292,9 +294,8 @@ def verify(demo: Path, status: int, trust: bool = False) -> int:
     from gdbrr.demo import verified
 
     verified.mark_of(demo).unlink(missing_ok=True)
-    replay.main(
-        argparse.Namespace(demo=demo, json=False, quiet=True, soft_ok=False, trust=trust, verify=True, check=False)
-    )
+    how: Any = SimpleNamespace(demo=demo, json=False, quiet=True, soft_ok=False, trust=trust, verify=True, check=False)
+    replay.main(how)
     if not verified.is_marked(demo):
         return EXIT_DESYNC
     tell("gdbrr: verified: a replay did the same")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gdbrr.cli.words import Layout, printable, tell
+from gdbrr.cli.words import printable, tell
 from gdbrr.errors import GdbrrError
 
 EPILOG = """\
@@ -29,7 +29,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="make a demo of what a killed gdbrr record left behind",
         description="Make a demo of the RECORDING directory that a killed `gdbrr record` left behind.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("recording", metavar="RECORDING", type=Path, help="a directory called NAME.demo.recording")
     parser.add_argument("-o", "--output", metavar="DEMO", type=Path, help="the demo to write (default: NAME.demo)")

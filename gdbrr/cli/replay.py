@@ -6,20 +6,21 @@ Owns: the progress line, and which exit status tells what.
 
 from __future__ import annotations
 
-import argparse
 import errno
 import os
-import signal
 import sys
 import time
 from functools import cached_property
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, printable, say, tell
+from gdbrr.cli.words import number, printable, say, tell
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING
+from gdbrr.quick.signals import signal
 
 if TYPE_CHECKING:
+    import argparse
+
     from gdbrr.demo.reader import Demo
     from gdbrr.launch.replay import Outcome, Replay
     from gdbrr.report.evidence import Collector
@@ -49,7 +50,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="run a demo again: same output, same exit status",
         description="Execute DEMO again without a debugger, and print what the program printed.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument(
         "demo",

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gdbrr.cli import record
-from gdbrr.cli.words import Layout, say
+from gdbrr.cli.words import say
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -39,7 +39,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         help="let any GDB front end connect to a demo",
         description=DESCRIPTION,
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     record.add_options(parser, output=argparse.SUPPRESS)  # refused, by a sentence of its own
     where = parser.add_mutually_exclusive_group()

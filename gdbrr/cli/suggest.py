@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, positive, printable, say, seconds, size, tell
+from gdbrr.cli.words import number, positive, printable, say, seconds, size, tell
 from gdbrr.errors import EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -61,7 +61,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         usage="gdbrr suggest [OPTION ...] [--] PROGRAM [ARG ...]",
         description="Run PROGRAM, show what recording it costs, and write the smallest profile that replays.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", type=Path, help="the profile to write (default: PROGRAM.toml)"

@@ -1,35 +1,20 @@
 """How the verbs write numbers, sizes and text that a demo brought along.
 
 Runs in: a command of its own. May call: errors, gdbrr.report.words.
-Owns: how numbers and sizes read, and how help is laid out.
+Owns: how numbers and sizes read.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
 
 from gdbrr.errors import EXIT_USAGE, GdbrrError, harmless
 from gdbrr.report.words import preview, printable
 
-__all__ = ["Layout", "number", "positive", "preview", "printable", "say", "seconds", "size", "tell"]
+__all__ = ["number", "positive", "preview", "printable", "say", "seconds", "size", "tell"]
 
 _CLEAR = "\r\033[K"
-
-
-class Layout(argparse.RawDescriptionHelpFormatter):
-    """Help as wide as the terminal. argparse would import shutil at every start to find that out."""
-
-    def __init__(self, prog: str) -> None:
-        super().__init__(prog, width=_columns() - 2)
-
-
-def _columns() -> int:
-    try:
-        return int(os.environ.get("COLUMNS", "0")) or os.get_terminal_size(1).columns or 80
-    except (ValueError, OSError):
-        return 80
 
 
 # INVARIANT(nothing-is-obeyed): whatever a verb writes goes through `tell` or `say`, so nothing that a demo or an engine

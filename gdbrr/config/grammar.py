@@ -6,14 +6,13 @@ Owns: how fields are told apart, strings in double quotes, and numbers with thei
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from pathlib import Path
-from typing import NamedTuple
 
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import NamedTuple
 
-_NUMBER = re.compile(r"(?P<digits>[0-9]+|0[xX][0-9a-fA-F]+)(?P<unit>[KMGT]?)\Z")
+_DIGITS, _HEX = set("0123456789"), set("0123456789abcdefABCDEF")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 
 
@@ -52,10 +51,12 @@ class Line(NamedTuple):
 
 def parse_number(text: str) -> int:
     """`4096`, `0x5401`, `16M`; ValueError for anything else."""
-    match = _NUMBER.match(text)
-    if not match:
+    unit = text[-1:] if text[-1:] in _UNITS else ""
+    digits = text.removesuffix(unit)
+    hexadecimal = digits[:2] in ("0x", "0X")
+    if not (set(digits[2:]) <= _HEX if hexadecimal else digits and set(digits) <= _DIGITS):
         raise ValueError(text)
-    return int(match["digits"], 0) * _UNITS[match["unit"]]
+    return int(digits, 0) * _UNITS[unit]
 
 
 def with_unit(number: int) -> str:
@@ -68,6 +69,11 @@ def with_unit(number: int) -> str:
 
 def split_fields(text: str) -> tuple[str, ...]:
     """Split at the commas that stand outside of parentheses and strings; ValueError when those do not close."""
+    head, quote, tail = text.partition('"')
+    if "(" not in head and ")" not in head and (not quote or tail.find('"') == len(tail) - 1):
+        plain = [field.strip() for field in head.split(",")]  # as most lines are: at most one string, the last field
+        if not quote or not plain[-1]:
+            return tuple(plain[:-1] + [quote + tail] if quote else plain)
     fields: list[str] = []
     start, depth, quoted = 0, 0, False
     for at, char in enumerate(text):

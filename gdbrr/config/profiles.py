@@ -7,14 +7,13 @@ Owns: the order of lookup, and what of a profile goes into the control page and 
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from gdbrr.config import schema, tables
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import Any, NamedTuple
 
 PROGRAM_FILE = ".gdbrr.toml"
 USER_FILE = "profile.toml"
@@ -313,6 +312,8 @@ def _flatten_rules(section: str, about: str, rules: object) -> Iterator[tuple[st
 
 def line_of(text: str, key: str) -> int:
     """The line of TEXT that sets KEY, 0 if it cannot be told (the TOML parser does not say)."""
+    import re  # most runs have no profile of their own
+
     rules, _, about = key.partition(".")
     if rules in RULES and about:
         wanted = re.compile(rf"\s*{RULES[rules]}\s*=\s*([\"']){re.escape(about)}\1")

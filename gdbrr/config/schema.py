@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import cache
-from typing import NamedTuple
 
 from gdbrr.config import grammar, tables
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.rows import NamedTuple
 
 Scalar = str | int
 

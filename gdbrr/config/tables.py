@@ -6,14 +6,13 @@ Owns: what the rows of each table mean; gdbrr/config/grammar.py reads their line
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from functools import cache, cached_property
-from pathlib import Path
-from typing import NamedTuple, TypeVar
 
 from gdbrr.config.grammar import Line, contents, lines, parse_number, split_fields, with_unit
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
 
 MODES = ("record", "native", "ignore")
 """The modes of a class or call; the place of each is its number in enum gr_action."""
@@ -38,10 +37,12 @@ _LENGTHS = {
 # Of ioctls only: the argument is always the third, and these take numbers of their own.
 _IOCTL_WORDS = {"MAKES": 0, "REFUSED": 0, "BEHIND": 3, "DEEP": 1}
 
-_TERM = re.compile(r"(?P<word>[A-Z_]+)(?:\((?P<fields>.*)\))?\Z")
-_ENUM = re.compile(r"enum\((?P<names>\w+(?:\|\w+)*)\)\Z")
+_LETTERS = set("ABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
-Row = TypeVar("Row")
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    Row = TypeVar("Row")
 
 
 class Length(NamedTuple):
@@ -177,10 +178,10 @@ def _effect(line: Line, text: str, first: tuple[int, ...] = ()) -> Effect:
 
 
 def _term(line: Line, text: str) -> tuple[str, tuple[str, ...]]:
-    match = _TERM.match(text)
-    if not match:
+    word, bracket, rest = text.partition("(")
+    if not word or not set(word) <= _LETTERS or (bracket and not rest.endswith(")")):
         raise line.fail(f"{text!r} is not an effect or a length")
-    return match["word"], split_fields(match["fields"]) if match["fields"] else ()
+    return word, split_fields(rest[:-1]) if rest[:-1] else ()
 
 
 def _numbers(line: Line, fields: tuple[str, ...]) -> tuple[int, ...]:
@@ -231,9 +232,9 @@ def _read_kind(line: Line) -> Kind:
 
 def _read_knob(line: Line) -> Knob:
     name, kind, default = line.fields[:3]
-    enum = _ENUM.match(kind)
-    if enum:
-        choices = tuple(enum["names"].split("|"))
+    names = kind.removeprefix("enum(")
+    if names != kind and names.endswith(")"):
+        choices = tuple(names[:-1].split("|"))
         if default not in choices:
             raise line.fail(f"{default} is not one of {kind}")
         return Knob(name, "enum", choices.index(default), 0, len(choices) - 1, line.string(5), choices)
@@ -255,9 +256,9 @@ def syscalls() -> tuple[Syscall, ...]:
     rows = []
     for line, text in contents(directory() / "syscalls.def", "SYS"):
         *fields, effects = [field.strip() for field in f"{text},".split(",", 5)]  # none of the first five has a comma
-        full = line._replace(fields=tuple(fields))
-        full.check_count(5, None)
-        rows.append(Syscall(full, effects[:-1].rstrip()))
+        if len(fields) < 5:
+            line.split(text).check_count(5, None)
+        rows.append(Syscall(Line(line.place, tuple(fields)), effects[:-1].rstrip()))
     return tuple(rows)
 
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import mmap
 import os
-from pathlib import Path
 
 from gdbrr import abi
 from gdbrr.abi import lib
+from gdbrr.quick.paths import Path
 
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14
 _DONTNEED = 4

@@ -205,7 +205,7 @@ def _content(pid: int, page: int) -> bytes:
 def may_be_huge(pid: int) -> bool:
     """Whether the kernel may put a huge page where there were small ones, and cut it up into pages of zeros again."""
     try:
-        with open(_HUGE, encoding="ascii") as setting:
+        with open(_HUGE, encoding="utf-8") as setting:
             words = setting.read()
         if "[never]" in words:
             return False
@@ -220,7 +220,7 @@ def may_be_huge(pid: int) -> bool:
 def pages_are_merged() -> bool:
     """A daemon of the kernel that makes equal pages one, also those that were written to."""
     try:
-        with open(_KSM, encoding="ascii") as state:
+        with open(_KSM, encoding="utf-8") as state:
             return state.read(1) == "1"
     except FileNotFoundError:
         return False

@@ -15,7 +15,6 @@ import os
 import time
 from array import array
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
 
 from gdbrr import abi
 from gdbrr.abi import ffi, lib
@@ -23,6 +22,7 @@ from gdbrr.config import tables
 from gdbrr.ctl import futex
 from gdbrr.ctl.crowd import Crowd
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.rows import Any, NamedTuple
 
 FOREVER = (1 << 64) - 1
 """A stop_tick that is never reached."""

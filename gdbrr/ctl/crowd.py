@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.signals import signal
 
 _SLACK = 1024
 """Threads of the rest of the machine that may come up meanwhile before this looks closer."""
@@ -46,7 +46,7 @@ class Crowd:
 
 
 def _on_this_machine() -> int:
-    with open("/proc/loadavg", encoding="ascii") as load:
+    with open("/proc/loadavg", encoding="utf-8") as load:
         return int(load.read().split()[3].partition("/")[2])
 
 

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from gdbrr.demo import format as fmt
 from gdbrr.demo.facts import DamagedDemo
 from gdbrr.demo.format import BlockType
 from gdbrr.demo.manifest import Manifest
 from gdbrr.demo.reader import Demo
-from gdbrr.demo.writer import Writer
 from gdbrr.errors import GdbrrError
 from gdbrr.files import draft
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from gdbrr.demo.writer import Writer
 
 _PIECE = 16 << 20
 
@@ -48,7 +50,7 @@ def files(manifest: Mapping[str, Any]) -> list[CarriedFile]:
 
 def take_out(demo: Demo, file: CarriedFile, out: Path) -> None:
     """Write FILE to OUT, which must not exist. It is gone again if the demo lied about it."""
-    from hashlib import sha256
+    from gdbrr.quick.hashes import sha256
 
     seen, size = sha256(), 0
     with open(
@@ -92,6 +94,8 @@ def copy(demo: Demo, writer: Writer, change: Callable[[int, bytes], bytes] | Non
 
 def write(demo: Demo, manifest: Manifest, sources: Sequence[Path], out: Path) -> int:
     """The packed demo: DEMO with MANIFEST, which names carried files, and those from SOURCES; returns its size."""
+    from gdbrr.demo.writer import Writer
+
     with draft(out) as target:
         writer = Writer(target, manifest)
         for file, source in zip(files(manifest), sources, strict=True):

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdbrr.abi import ffi, lib
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo

@@ -6,9 +6,8 @@ Owns: these records; gdbrr/demo/reader.py fills them in.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.rows import NamedTuple
 
 
 class End(NamedTuple):

@@ -9,12 +9,10 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from enum import IntEnum
-from typing import NamedTuple
-
-import zstandard
 
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.rows import NamedTuple
+from gdbrr.quick.zstd import zstandard
 
 FORMAT = (3, 3)
 """Major: a reader refuses newer ones. Minor: what is new may be skipped."""
@@ -58,7 +56,7 @@ EPOCH = struct.Struct("<QQQ")  # first tick, bytes of its events, nanoseconds si
 ZSTD_LEVEL = 3
 
 
-class BlockType(IntEnum):
+class BlockType:
     MANIFEST = 1
     STREAM = 2
     ORDER = 3
@@ -159,7 +157,8 @@ def name(block: Block) -> str:
     if block.type == BlockType.CARRIED:
         return f"a piece of carried file {block.thread}"
     known = {BlockType.MANIFEST: "the manifest", BlockType.EPOCHS: "the epoch block", BlockType.END: "the end block"}
-    return known.get(BlockType(block.type), "the index") if block.type in set(BlockType) else f"block type {block.type}"
+    known |= {BlockType.INDEX: "the index", BlockType.SEAL: "the seal"}
+    return known.get(block.type, f"block type {block.type}")
 
 
 def compress(raw: bytes, compressor: zstandard.ZstdCompressor) -> tuple[int, bytes]:

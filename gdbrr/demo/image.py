@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from gdbrr.abi import ABI_VERSION, ffi, lib
 from gdbrr.demo.format import MAX_THREADS
-from gdbrr.demo.pack import pack
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import Any, NamedTuple
 
 Progress = Callable[[str, float], None]
 
@@ -105,6 +104,8 @@ def _pieces(demo: Demo, thread: int, ops: int) -> Iterator[bytes]:
 def write_image_from_recording(recording: Path, path: Path, progress: Progress | None = None) -> ImageInfo:
     """The same for a recording that is not packed yet and goes on existing."""
     import tempfile
+
+    from gdbrr.demo.pack import pack
 
     with tempfile.TemporaryDirectory(prefix="gdbrr-", dir=path.parent) as scratch:
         packed = Path(scratch) / "live.demo"

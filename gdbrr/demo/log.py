@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
 
 from gdbrr.abi import ffi, lib
 from gdbrr.demo import format as fmt
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.rows import Any, NamedTuple
 
 _ALL = (1 << 64) - 1
 _CHUNK: int = ffi.sizeof("struct gr_chunk")

@@ -6,15 +6,13 @@ Owns: the keys of the manifest (docs/demo-format.md lists them). Unknown keys ar
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from gdbrr.demo.format import MANIFEST_RAW, MAX_CARRIED, MAX_CARRIED_BYTES, MAX_THREADS
 from gdbrr.errors import GdbrrError
+from gdbrr.quick import texts
+from gdbrr.quick.rows import Any
 
 Manifest = dict[str, Any]
 MAX_VALUES = 4096
@@ -66,6 +64,8 @@ _scalar: Callable[[Any], bool] = lambda v: v is None or _text(v) or isinstance(v
 
 
 def _moment(v: Any) -> bool:
+    import re  # few demos have one
+
     return isinstance(v, str) and re.fullmatch(r"[0-9]{1,20}:0x[0-9a-f]{1,12}#[1-9][0-9]{0,18}", v) is not None
 
 
@@ -77,6 +77,8 @@ def carried_path(v: Any) -> bool:
 
 def _loader_row(v: Any) -> bool:
     """What the loader asked, and what it was told (preload/carried.c)."""
+    import re  # few demos carry files
+
     if not (_list(_text, 4)(v) and len(v) == 4 and all(len(part) <= 4096 for part in v)):
         return False
     numbers = re.fullmatch(r"[0-9]{1,20} [0-9]{1,20}", f"{v[1]} {v[2]}") is not None
@@ -85,8 +87,10 @@ def _loader_row(v: Any) -> bool:
     return numbers if v[0] in ("map", "stat", "auxv") else v[0] == "path" and number and answer
 
 
+_OF_VERSIONS = set("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz.+-")
+
 REQUIRED: dict[str, Callable[[Any], bool]] = {
-    "gdbrr": lambda v: isinstance(v, str) and re.fullmatch(r"[0-9A-Za-z.+-]{1,64}", v) is not None,
+    "gdbrr": lambda v: isinstance(v, str) and 1 <= len(v) <= 64 and set(v) <= _OF_VERSIONS,
     "abi": _int(0, 1 << 31),
     "program": _text,
     "argv": _list(_text, 1 << 20),
@@ -163,7 +167,7 @@ def _bounded_int(text: str) -> int:
 
 def _finite(text: str) -> float:
     value = float(text)
-    if not math.isfinite(value):
+    if value - value != 0:  # infinite, or no number
         raise ValueError("a number is not finite")
     return value
 
@@ -174,7 +178,7 @@ def parse(raw: bytes) -> Manifest:
         raise GdbrrError(f"the manifest has {len(raw)} bytes; the limit is {MANIFEST_RAW}", hint=_HINT)
     try:
         text = raw.decode("utf-8")
-        found = json.loads(text, parse_int=_bounded_int, parse_float=_finite, parse_constant=_finite)
+        found = texts.loads(text, parse_int=_bounded_int, parse_float=_finite, parse_constant=_finite)
     except (ValueError, RecursionError):
         raise GdbrrError("the manifest is not valid JSON", hint=_HINT) from None
     if "\\ud" in text.lower():
@@ -186,6 +190,8 @@ def _check_texts(found: object) -> None:
     """INVARIANT(texts-are-bytes): every text can be written and be the name of a file.
 
     A lone surrogate stands for a byte that is no text, as os.fsdecode makes it, or for nothing; that is refused."""
+    import json
+
     try:
         json.dumps(found, ensure_ascii=False).encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -194,7 +200,7 @@ def _check_texts(found: object) -> None:
 
 def serialise(manifest: Manifest) -> bytes:
     """The JSON text of a checked manifest. Bytes that are not UTF-8 travel as os.fsdecode() shows them."""
-    raw = json.dumps(check(manifest), separators=(",", ":"), allow_nan=False).encode("ascii")
+    raw = texts.dumps(check(manifest), separators=(",", ":"), allow_nan=False).encode("ascii")
     if len(raw) > MANIFEST_RAW:
         raise GdbrrError(
             f"arguments and environment need a manifest of {len(raw)} bytes; the limit is {MANIFEST_RAW}",

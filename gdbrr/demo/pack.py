@@ -6,11 +6,8 @@ Owns: the order, and where epochs begin.
 
 from __future__ import annotations
 
-import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import Any, NamedTuple, Protocol
 
 from gdbrr import files
 from gdbrr.abi import Ctl, ffi, lib, map_ctl
@@ -20,6 +17,9 @@ from gdbrr.demo.log import Block, Log
 from gdbrr.demo.manifest import Manifest, parse
 from gdbrr.demo.writer import Writer
 from gdbrr.errors import GdbrrError
+from gdbrr.quick import texts
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
 Progress = Callable[[str, float], None]
 
@@ -122,7 +122,7 @@ def _with_end(
 ) -> bytes:
     """The manifest's text with the end in it, which only the control page or the caller knows."""
     try:
-        manifest = json.loads(raw)
+        manifest = texts.loads(raw.decode())
     except (ValueError, RecursionError):
         return raw  # parse() says it
     if isinstance(manifest, dict):
@@ -136,7 +136,7 @@ def _with_end(
             manifest.setdefault("end", {"kind": "unknown", "value": 0})
         if stop is not None:
             manifest["stop"] = dict(stop)
-        return json.dumps(manifest).encode()
+        return texts.dumps(manifest).encode()
     return raw
 
 
@@ -173,11 +173,14 @@ class _State:
         return result
 
 
-class Sink(Protocol):
-    """Where a packer puts what it makes; see Writer."""
+if TYPE_CHECKING:
+    from typing import Protocol
 
-    def stream(self, thread: int, raw: bytes, count: int, base: int, first: int, last: int) -> None: ...
-    def order(self, runs: bytes, ticks: int, positions: bytes) -> None: ...
+    class Sink(Protocol):
+        """Where a packer puts what it makes; see Writer."""
+
+        def stream(self, thread: int, raw: bytes, count: int, base: int, first: int, last: int) -> None: ...
+        def order(self, runs: bytes, ticks: int, positions: bytes) -> None: ...
 
 
 class Packer:

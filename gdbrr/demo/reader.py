@@ -10,15 +10,12 @@ import bisect
 import contextlib
 import os
 import stat
-import threading
 import zlib
+from _thread import RLock
 from array import array
 from collections import OrderedDict
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
-
-import zstandard
 
 from gdbrr.demo import format as fmt
 from gdbrr.demo.events import Event, Walk, started_as
@@ -26,6 +23,8 @@ from gdbrr.demo.facts import Damage, DamagedDemo, End, Epoch, ThreadInfo
 from gdbrr.demo.format import BadBlock, Block, BlockType
 from gdbrr.demo.manifest import Manifest, parse
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
+from gdbrr.quick.zstd import zstandard
 
 CACHE = 32 << 20
 _PIECE = 1 << 20
@@ -61,7 +60,7 @@ class Demo:
         self.carried_blocks: dict[int, list[int]] = {}  # by number of the file
         self.at_close = contextlib.ExitStack()  # what was made on this machine for the demo
         self._cache: OrderedDict[int, bytes] = OrderedDict()
-        self._lock = threading.RLock()  # cache and decompressor; a demo may be read from several threads
+        self._lock = RLock()  # cache and decompressor; a demo may be read from several threads
         self._threads: tuple[ThreadInfo, ...] | None = None
         self._epochs: tuple[Epoch, ...] | None = None
         self.damage: Damage | None = None

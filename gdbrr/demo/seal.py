@@ -7,13 +7,16 @@ behind it are in it, so no other index, order or block can be put into a sealed 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import zlib
-from typing import BinaryIO
 
 from gdbrr.demo import format as fmt
 from gdbrr.demo.format import BadBlock, Block, BlockType
+from gdbrr.quick.hashes import blake2b, same
+from gdbrr.quick.rows import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 _SIZE = fmt.SEAL_SIZE
 _WHOLE = fmt.BLOCK_HEADER.size + _SIZE
@@ -37,8 +40,6 @@ def put(file: BinaryIO, key: bytes) -> int:
 
 def fits(fd: int, key: bytes) -> bool:
     """Whether the demo in FD was sealed with KEY and is as it was then."""
-    import hmac
-
     end = os.fstat(fd).st_size - fmt.TRAILER.size
     at = end - _WHOLE
     if at < fmt.FILE_HEADER.size:
@@ -51,11 +52,11 @@ def fits(fd: int, key: bytes) -> bool:
     if block.type != BlockType.SEAL or block.stored != _SIZE:
         return False
     trailer = os.pread(fd, fmt.TRAILER.size, end)
-    return hmac.compare_digest(_of(fd, at, trailer, key), raw[fmt.BLOCK_HEADER.size :])
+    return same(_of(fd, at, trailer, key), raw[fmt.BLOCK_HEADER.size :])
 
 
 def _of(fd: int, size: int, trailer: bytes, key: bytes) -> bytes:
-    seen = hashlib.blake2b(key=key, digest_size=_SIZE, person=_DEMO)
+    seen = blake2b(key=key, digest_size=_SIZE, person=_DEMO)
     for at in range(0, size, _PIECE):
         seen.update(os.pread(fd, min(_PIECE, size - at), at))
     seen.update(trailer)

@@ -7,11 +7,11 @@ Owns: NAME.demo.verified, which names the contents that were replayed.
 from __future__ import annotations
 
 import contextlib
-import hashlib
-from pathlib import Path
 
 from gdbrr import files
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.hashes import blake2b
+from gdbrr.quick.paths import Path
 
 SUFFIX = ".verified"
 _LARGEST = 1 << 10
@@ -36,7 +36,7 @@ def is_marked(demo: Path) -> bool:
 
 
 def _contents(demo: Path) -> str:
-    seen = hashlib.blake2b(digest_size=32)
+    seen = blake2b(digest_size=32)
     with files.regular(demo) as file:
         while piece := file.read(_PIECE):
             seen.update(piece)

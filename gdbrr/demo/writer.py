@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable
-from typing import BinaryIO
-
-import zstandard
 
 from gdbrr.demo import format as fmt
 from gdbrr.demo.format import Block, BlockType
 from gdbrr.demo.manifest import Manifest, serialise
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.rows import TYPE_CHECKING
+from gdbrr.quick.zstd import zstandard
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
 
 
 class Writer:
@@ -70,7 +72,7 @@ class Writer:
         self._file.truncate()
 
     def _block(
-        self, kind: BlockType, raw: bytes, thread: int = 0, items: int = 0, base: int = 0, first: int = 0, last: int = 0
+        self, kind: int, raw: bytes, thread: int = 0, items: int = 0, base: int = 0, first: int = 0, last: int = 0
     ) -> bytes:
         flags, stored = fmt.compress(raw, self._zstd)
         block = Block(kind, flags, thread, items, len(raw), len(stored), base, first, last, zlib.crc32(stored))

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, NamedTuple
 
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import host
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import Any, NamedTuple
 
-PACKAGE = Path(__file__).resolve().parents[1]
+PACKAGE = Path(__file__).resolve().parent.parent
 _PADDING = 256
 
 

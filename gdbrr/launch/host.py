@@ -10,10 +10,10 @@ import contextlib
 import os
 import struct
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
 
 from gdbrr.files import regular
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import Any
 
 _PT_INTERP = 3
 _PT_NOTE = 4
@@ -30,7 +30,7 @@ def host_id() -> str:
         machine = Path("/etc/machine-id").read_text().strip()
     except OSError:
         machine = os.uname().nodename
-    from hashlib import sha256
+    from gdbrr.quick.hashes import sha256
 
     return sha256(f"gdbrr {machine} {os.getuid()}".encode()).hexdigest()[:32]
 

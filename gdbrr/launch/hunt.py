@@ -132,7 +132,7 @@ def _threads(pid: int) -> tuple[tuple[tuple[str, ...], ...], bool]:
     times, asleep = [], True
     with contextlib.suppress(OSError):
         for task in sorted(os.listdir(f"/proc/{pid}/task")):
-            with open(f"/proc/{pid}/task/{task}/stat", encoding="ascii", errors="replace") as file:
+            with open(f"/proc/{pid}/task/{task}/stat", encoding="utf-8", errors="replace") as file:
                 fields = file.read().rpartition(")")[2].split()
             asleep = asleep and fields[0] == "S"
             times.append((task, fields[11], fields[12]))

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any
 
 from gdbrr import abi
 from gdbrr.abi import lib
+from gdbrr.quick.rows import Any
 
 _MADE_UP = ("/proc/", "/sys/", "/dev/")
 """What the kernel makes up at each reading has no size or time of its own."""

@@ -8,15 +8,15 @@ nobody else can make its seal.
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import pwd
 import stat
 from collections.abc import Iterator, Mapping
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from gdbrr import files
+from gdbrr.quick import texts
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
@@ -91,7 +91,7 @@ def recorded(directory: Path) -> bool:
 
     try:
         log = os.lstat(directory / "log")
-        manifest = json.loads(files.content(directory / "manifest.json", pack.LARGEST, follow=False))
+        manifest = texts.loads(files.content(directory / "manifest.json", pack.LARGEST, follow=False).decode())
         tag = manifest.pop(SEAL)
         return any(tag == _of_recording(manifest, log, key) for key in _keys())
     except (OSError, ValueError, RecursionError, AttributeError, KeyError, TypeError):
@@ -106,8 +106,8 @@ def sealed(manifest: Mapping[str, Any], log: Path) -> dict[str, Any]:
 
 def _of_recording(manifest: Mapping[str, Any], log: os.stat_result, key: bytes) -> str:
     """Of what is recorded, and of the very file that it is logged to."""
-    from hashlib import blake2b
+    from gdbrr.quick.hashes import blake2b
 
     seen = blake2b(key=key, digest_size=_SIZE, person=b"gdbrr recording")
-    seen.update(f"{log.st_dev} {log.st_ino} ".encode() + json.dumps(manifest, sort_keys=True).encode())
+    seen.update(f"{log.st_dev} {log.st_ino} ".encode() + texts.dumps(manifest, sort_keys=True).encode())
     return seen.hexdigest()

@@ -8,16 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import resource
 import select
-import shlex
-import signal
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import gdbrr
 from gdbrr import abi, files
@@ -26,9 +21,13 @@ from gdbrr.ctl.ahead import Ahead
 from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, inputs, own, scratch, spawn
+from gdbrr.launch import host, inputs, own, scratch, settings, spawn
 from gdbrr.launch.ends.errors import InTheWay, Kept, NotBegun, before_it_runs, refusal
 from gdbrr.launch.signals import terminal_signals
+from gdbrr.quick import texts
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+from gdbrr.quick.signals import signal
 
 if TYPE_CHECKING:
     from gdbrr.config.profiles import Profile
@@ -90,8 +89,12 @@ def recording_of(demo: Path) -> Path:
     return demo.with_name(demo.name + SUFFIX)
 
 
+def _packing() -> None:
+    from gdbrr.demo import pack  # noqa: F401  # it takes as long to import as a short program runs
+
+
 def _pack(directory: Path, demo: Path, knobs: dict[str, int], stop: SavedAt | None = None) -> Summary:
-    from gdbrr.demo import pack  # brings zstandard along, which the start of a recording need not wait for
+    from gdbrr.demo import pack
 
     try:
         ticks, size = knobs["epoch_ticks"], knobs["epoch_bytes"]
@@ -124,6 +127,8 @@ class Recording:
         except OSError as error:
             place = directory.parent
             if not place.is_dir():
+                import shlex
+
                 way_out = f"make it with mkdir -p {shlex.quote(str(place))}"
                 raise GdbrrError(f"there is no directory {place}", way_out) from None
             reason = error.strerror if error.errno != errno.ENOENT else "its file system makes no directories"
@@ -165,7 +170,7 @@ class Recording:
             place, way_out = self.directory.parent, "make room, or choose another place with -o"
             raise GdbrrError(f"{place} cannot be written: {error.strerror}", way_out) from None
         page.c.mode = lib.GR_MODE_RECORD
-        fill_profile(page, profile)
+        settings.fill(page, profile)
         size = profile.knobs()["log_limit"] // lib.GR_UNIT * lib.GR_UNIT
         page.c.data_size = size
         with open(self.directory / "log", "xb") as log:
@@ -174,7 +179,7 @@ class Recording:
 
     def _write_manifest(self) -> None:
         """In one step, because a controller that is killed leaves the directory to be packed."""
-        files.write(self.directory / "manifest.json", json.dumps(own.sealed(self.manifest, self.directory / "log")))
+        files.write(self.directory / "manifest.json", texts.dumps(own.sealed(self.manifest, self.directory / "log")))
 
     def inherit_signals(self) -> None:
         """Let the program start with the signals ignored and blocked that this process has so."""
@@ -182,8 +187,8 @@ class Recording:
         self.manifest["signals"] = {"ignored": ignored, "blocked": blocked}
         self._write_manifest()
 
-    def start(self, **how: Any) -> int:
-        """Start the program and return its process id; HOW are further fields of spawn.Start."""
+    def start(self, meanwhile: Callable[[], object] = int, **how: Any) -> int:
+        """Start the program and return its process id; MEANWHILE see spawn.launch; HOW are further fields of Start."""
         request, signals = self.request, self.manifest["signals"]
         preload = request.engine.preload(request.env.get("LD_PRELOAD", ""))
         env = [entry for entry in self.manifest["env"] if not entry.startswith("LD_PRELOAD=")]
@@ -199,7 +204,8 @@ class Recording:
             cache_pages=self.manifest["host"]["cache_pages"],
             **how,
         )
-        self.pid = spawn.launch(request.engine, start, self.page, self.directory / "ctl", self.directory / "log")
+        ctl, log = self.directory / "ctl", self.directory / "log"
+        self.pid = spawn.launch(request.engine, start, self.page, ctl, log, meanwhile)
         return self.pid
 
     def signalled(self, number: int) -> None:
@@ -263,6 +269,8 @@ class Recording:
         try:
             self._write_manifest()
         except GdbrrError as error:
+            import shlex
+
             raise Kept(
                 error.message,
                 "it",
@@ -297,19 +305,6 @@ def _decided(request: Request, program: str) -> Profile:
     return profile.with_seed()
 
 
-def fill_profile(page: abi.Ctl, profile: Profile) -> None:
-    """What the profile decides, in the form the engine reads."""
-    sys_action, class_action = profile.actions()
-    abi.ffi.memmove(page.c.sys_action, sys_action, len(sys_action))
-    abi.ffi.memmove(page.c.class_action, class_action, len(class_action))
-    kinds = profile.kinds()
-    abi.ffi.memmove(page.c.kind_action, kinds, len(kinds))
-    rules = profile.rules()
-    abi.ffi.memmove(page.c.rules, rules, len(rules))
-    for number, value in enumerate(profile.knobs().values()):
-        page.c.knob[number] = value
-
-
 def _limit_names() -> list[str]:
     return sorted(name for name in dir(resource) if name.startswith("RLIMIT_") and name != "RLIMIT_OFILE")
 
@@ -322,7 +317,7 @@ def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda cod
         with terminal_signals(recording.signalled) as wake:
             recording.inherit_signals()
             with before_it_runs():
-                recording.start()
+                recording.start(_packing)
             for number in recording.early:
                 recording.hand_on(number)
             ended = _await_end(recording, wake)

@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import os
-import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gdbrr import abi
 from gdbrr.abi import lib
@@ -21,15 +19,16 @@ from gdbrr.ctl.control import FOREVER, Control, Panic, Patience, ProcessEnded, S
 from gdbrr.demo import carried, image
 from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import own, record, scratch, spawn
+from gdbrr.launch import own, scratch, settings, spawn
 from gdbrr.launch.shown import Shown
 from gdbrr.launch.watchdog import Overdue, Watchdog
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+from gdbrr.quick.signals import name_of, signal
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from gdbrr.demo.reader import Demo
     from gdbrr.launch.carried.place import Placed
+    from gdbrr.quick.paths import Path
 
 _REAP_LIMIT = 5.0
 _REAP_PAUSE = 0.0002
@@ -213,7 +212,7 @@ def start(
         page.c.end_kind = _END_KINDS[demo.end.kind]
         page.c.end_value = demo.end.value & 0xFFFFFFFF
         page.c.tasks_most = crowd.most(len(demo.threads), lib.GR_SLOTS)
-        record.fill_profile(page, profile)
+        settings.fill(page, profile)
         control = Control(page)
         slot = control.slot(0)
         slot.clear(flags, final_thread)
@@ -378,7 +377,4 @@ def _problem(replay: Replay, demo: Demo, code: int) -> str:
 def _how(code: int) -> str:
     if code >= 0:
         return f"exited with {code}"
-    try:
-        return f"was killed by {signal.Signals(-code).name}"
-    except ValueError:
-        return f"was killed by signal {-code}"
+    return f"was killed by {name_of(-code) or f'signal {-code}'}"

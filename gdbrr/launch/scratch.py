@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.paths import Path
 
 
 def remove(path: Path) -> None:

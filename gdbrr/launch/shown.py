@@ -13,7 +13,6 @@ import contextlib
 import errno
 import fcntl
 import os
-import re
 import select
 import stat
 from types import TracebackType
@@ -45,18 +44,18 @@ class _Tamer:
     def __init__(self) -> None:
         self._decoder = codecs.getincrementaldecoder("utf-8")("backslashreplace")
         self._rest = ""
+        import re  # other people's demos on terminals only
+
+        self._colour = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
+        self._cut_off = re.compile(r"\x1b(\[[0-9;:]{0,32})?\Z")
 
     def __call__(self, data: bytes) -> bytes:
         text = self._rest + self._decoder.decode(data)
-        cut = _CUT_OFF.search(text)  # a colour of which the end is still to come
+        cut = self._cut_off.search(text)  # a colour of which the end is still to come
         text, self._rest = (text[: cut.start()], text[cut.start() :]) if cut else (text, "")
-        pieces = _COLOUR.split(text)
+        pieces = self._colour.split(text)
         tamed = (piece if at % 2 else harmless(piece, "\n\t\r\b") for at, piece in enumerate(pieces))
         return "".join(tamed).encode("utf-8", "backslashreplace")
-
-
-_COLOUR = re.compile(r"(\x1b\[[0-9;:]{0,32}m)")
-_CUT_OFF = re.compile(r"\x1b(\[[0-9;:]{0,32})?\Z")
 
 
 class _Output:

@@ -12,15 +12,15 @@ import contextlib
 import os
 import resource
 import select
-import signal
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
 
 from gdbrr.abi import Ctl, lib
 from gdbrr.ctl.control import START_LIMIT, is_child, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch.engine import Engine
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import NamedTuple
+from gdbrr.quick.signals import signal
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -88,7 +88,7 @@ def stack_limit() -> int:
 def own_signals() -> tuple[int, int]:
     """(ignored, blocked) of this process, which a program started from a shell would inherit."""
     found = {"SigIgn": 0, "SigBlk": 0}
-    with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+    with open("/proc/self/status", encoding="utf-8", errors="replace") as lines:
         for line in lines:
             name, _, value = line.partition(":")
             if name in found:
@@ -103,8 +103,13 @@ def file_of(fd: int) -> Path:
     return Path(f"/proc/{os.getpid()}/fd/{fd}")
 
 
-def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> int:
-    """Start the program; returns its process id once it stands at its first instruction. It must be reaped."""
+def launch(
+    engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path, meanwhile: Callable[[], object] = int
+) -> int:
+    """Start the program; returns its process id once it stands at its first instruction. It must be reaped.
+
+    MEANWHILE is called while the launcher works, which has a processor of its own where there are several.
+    """
     # The environment travels in a file of no name, because it may be larger than what a command line takes.
     env_fd = os.memfd_create("gdbrr-env")
     try:
@@ -123,7 +128,7 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
         words += ["--die-with-parent"] if start.die_with_parent else []
         words += ["--carried", str(start.carried)] if start.carried else []
         words += ["--log", str(start.loader_log)] if start.loader_log else []
-        status = _run([*words, "--", *start.argv], start.stdio)
+        status = _run([*words, "--", *start.argv], start.stdio, meanwhile)
     except BaseException:  # Ctrl-C: nobody knows of the program yet, and it would go only with this process
         _end(int(page.slot(0).pid))
         raise
@@ -146,7 +151,7 @@ def launch(engine: Engine, start: Start, page: Ctl, ctl: Path, data: Path) -> in
     raise GdbrrError(f"gdbrr-launch ended with status {status}", hint)
 
 
-def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:
+def _run(words: list[str], stdio: tuple[int, int, int] | None, meanwhile: Callable[[], object]) -> int:
     actions = [(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(stdio or ())]
     try:
         pid = os.posix_spawn(words[0], words, {}, file_actions=actions)
@@ -155,6 +160,7 @@ def _run(words: list[str], stdio: tuple[int, int, int] | None) -> int:
             f"this machine refuses another process (error {error.errno})", "raise `ulimit -u`, or end some"
         ) from None
     try:
+        meanwhile()
         _await(pid)
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     except BaseException:

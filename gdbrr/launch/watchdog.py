@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import is_stopped
+from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo

@@ -19,7 +19,7 @@ from gdbrr.config.profiles import Profile
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import inputs, record, replay, waits, watchdog
+from gdbrr.launch import inputs, replay, settings, waits, watchdog
 from gdbrr.launch.carried import collect
 from gdbrr.report import causes, divergence
 from gdbrr.sparse import minimize, payload, redact, tour
@@ -78,7 +78,7 @@ def _start(demo: Demo, rng: random.Random, scratch: Path) -> None:
     replay.check_program({**demo.manifest, "program": "/bin/true"})
     with abi.made_ctl() as (page, _), page:
         profile = Profile.from_json(demo.manifest.get("profile"))
-        record.fill_profile(page, profile)
+        settings.fill(page, profile)
         for step in (engines.environment, engines.preloaded, engines.ignored, engines.shown, replay._signals):
             step(demo.manifest)
         replay._cache_pages(demo.manifest)

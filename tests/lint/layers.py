@@ -16,6 +16,7 @@ PYTHON_RANKS = {
     "gdbrr": 0,
     "gdbrr.errors": 0,
     "gdbrr.files": 0,
+    "gdbrr.quick": 0,
     "gdbrr.abi": 0,
     "gdbrr._native": 0,
     "gdbrr.timeline.model": 0,
@@ -38,6 +39,7 @@ PYTHON_RANKS = {
 STRANGERS = {"gdbrr.cli", "gdbrr.ingdb"}
 INGDB_MAY_IMPORT = (
     "gdbrr.errors",
+    "gdbrr.quick",
     "gdbrr.config.tables",
     "gdbrr.config.grammar",
     "gdbrr.timeline.model",

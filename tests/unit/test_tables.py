@@ -191,7 +191,8 @@ def test_strings_may_hold_commas_and_parentheses() -> None:
 def test_installed_package_finds_its_tables(tmp_path: Path) -> None:
     # GIVEN a package as pip lays it out: no checkout around it, the tables beside the engine
     package = tmp_path / "site" / "gdbrr"
-    shutil.copytree(ROOT / "gdbrr/config", package / "config", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("config", "quick"):
+        shutil.copytree(ROOT / "gdbrr" / name, package / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("__init__.py", "errors.py"):
         shutil.copy(ROOT / "gdbrr" / name, package / name)
     shutil.copytree(ROOT / "preload/tables", package / "_engine/tables")

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gdbrr.cli.words import Layout, number, printable, say, size, tell
+from gdbrr.cli.words import number, printable, say, size, tell
 from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
         usage="gdbrr redact DEMO [--class CLASS | --fd N | --path PATTERN | --env]... [-o OUT]",
         description="Write DEMO again without the bytes that were read from chosen classes, descriptors or paths.",
         epilog=EPILOG,
-        formatter_class=Layout,
     )
     parser.add_argument("demo", metavar="DEMO", type=Path, help="a file that gdbrr record made")
     parser.add_argument(

@@ -6,8 +6,9 @@ Owns: the rules of `--save-on`; which signals are a crash.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
+
+from gdbrr.quick.signals import name_of, signal
 
 CRASHES = frozenset(
     (
@@ -33,7 +34,4 @@ def result_of(code: int) -> str:
 
 
 def signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    return name_of(number) or f"signal {number}"

@@ -1,0 +1,185 @@
+"""gdbrr.quick against the modules of the standard library in whose place it is used."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import pathlib
+import pickle
+import signal
+import subprocess
+import sys
+import typing
+from typing import Any
+
+import pytest
+import zstandard
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gdbrr.quick import hashes, paths, rows, signals, texts, zstd
+from harness import ROOT
+
+Path: Any = paths.Path
+WORDS = st.text("ab./ -", max_size=12)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(1 << 70), 1 << 70) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+class Ours(rows.NamedTuple):
+    """A row."""
+
+    first: int
+    second: str = "two"
+
+    @property
+    def both(self) -> str:
+        return f"{self.first}{self.second}"
+
+    def __str__(self) -> str:
+        return "ours"
+
+
+class Theirs(typing.NamedTuple):
+    """A row."""
+
+    first: int
+    second: str = "two"
+
+    @property
+    def both(self) -> str:
+        return f"{self.first}{self.second}"
+
+    def __str__(self) -> str:
+        return "ours"
+
+
+def test_a_row_is_a_named_tuple() -> None:
+    for made, other in (
+        (Ours(1), Theirs(1)),
+        (Ours(1, second="b"), Theirs(1, second="b")),
+        (Ours(2, "c"), Theirs(2, "c")),
+    ):
+        assert tuple(made) == tuple(other) and made.both == other.both and str(made) == str(other)
+        assert repr(made) == repr(other).replace("Theirs", "Ours")
+        assert made._replace(first=7).first == 7 and made._asdict() == other._asdict()
+        assert pickle.loads(pickle.dumps(made)) == made
+    assert Ours.__doc__ == Theirs.__doc__ and Ours._fields == Theirs._fields and Ours.__qualname__ == "Ours"
+    assert Ours.__module__ == __name__
+    with pytest.raises(TypeError):
+        Ours()  # type: ignore[call-arg]
+
+
+@given(st.lists(WORDS, min_size=0, max_size=3))
+def test_a_path_is_pathlibs(words: list[str]) -> None:
+    ours, theirs = Path(*words), pathlib.Path(*words)
+    assert str(ours) == os.fspath(ours) == str(theirs)
+    assert ours == theirs and theirs == ours and hash(ours) == hash(theirs) and ours == Path(str(theirs))
+    for name in ("name", "stem", "suffix"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert str(ours.parent) == str(theirs.parent) and str(ours.parent.parent) == str(theirs.parent.parent)
+    assert str(ours / "x") == str(theirs / "x") and str(ours / "/x") == "/x"
+    assert [str(each) for each in ours.parents] == [str(each) for each in theirs.parents]  # left to pathlib
+    if theirs.name:
+        assert str(ours.with_name("y")) == str(theirs.with_name("y"))
+    else:
+        with pytest.raises(ValueError):
+            ours.with_name("y")
+
+
+def test_a_path_does_what_pathlibs_does(tmp_path: pathlib.Path) -> None:
+    folder = Path(tmp_path) / "folder"
+    folder.mkdir(mode=0o700)
+    with pytest.raises(FileExistsError):
+        folder.mkdir()
+    folder.mkdir(exist_ok=True)
+    file = folder / "file"
+    assert not file.exists() and folder.is_dir() and not folder.is_file()
+    with file.open("w") as out:
+        out.write("text")
+    assert file.read_text() == "text" and file.read_bytes() == b"text" and file.is_file()
+    assert isinstance(file, os.PathLike) and str(file.resolve()) == os.path.realpath(file)
+    assert sorted(folder.iterdir()) == [pathlib.Path(file)]
+    file.unlink()
+    file.unlink(missing_ok=True)
+    with pytest.raises(FileNotFoundError):
+        file.unlink()
+    folder.rmdir()
+    assert str(Path.home()) == str(pathlib.Path.home())
+
+
+@given(VALUES)
+def test_texts_are_those_of_json(value: Any) -> None:
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    assert texts.dumps(value, sort_keys=True, separators=(",", ":")) == text
+    assert texts.dumps(value) == json.dumps(value)
+    assert texts.loads(f" {text}\n") == json.loads(text)
+
+
+@given(st.text('[]{}",:0123456789.eE+-truefalsn \\u\t\n\x01', max_size=16))
+def test_what_is_no_json_is_refused(text: str) -> None:
+    try:
+        expected = json.loads(text)
+    except ValueError:
+        with pytest.raises(ValueError):
+            texts.loads(text)
+    else:
+        assert repr(texts.loads(text)) == repr(expected)
+
+
+def test_numbers_of_texts_are_left_to_the_caller() -> None:
+    def refuse(word: str) -> float:
+        raise ValueError(word)
+
+    for text in ("1", "1.5", "NaN", "-Infinity"):
+        with pytest.raises(ValueError):
+            texts.loads(text, parse_int=refuse, parse_float=refuse, parse_constant=refuse)
+    assert math.isnan(texts.loads("NaN"))
+    with pytest.raises(ValueError):
+        texts.dumps(math.inf, allow_nan=False)
+    with pytest.raises(TypeError):
+        texts.dumps(object())
+    with pytest.raises(RecursionError):
+        texts.loads("[" * 100_000)
+
+
+@given(st.binary(max_size=300), st.binary(min_size=1, max_size=64))
+def test_hashes_are_those_of_hashlib(data: bytes, key: bytes) -> None:
+    assert hashes.sha256(data).hexdigest() == hashlib.sha256(data).hexdigest()
+    ours, theirs = (made(key=key, digest_size=32, person=b"gdbrr") for made in (hashes.blake2b, hashlib.blake2b))
+    ours.update(data)
+    theirs.update(data)
+    assert hashes.same(ours.digest(), theirs.digest()) and not hashes.same(ours.digest(), bytes(32))
+
+
+def test_signals_are_the_same() -> None:
+    for number in signal.valid_signals():
+        name = signals.name_of(number)
+        assert not name or getattr(signals.signal, name) == number
+    assert signals.name_of(11) == "SIGSEGV" and signals.name_of(0) == ""
+
+
+@given(st.binary(max_size=2000))
+def test_zstd_is_zstandards(data: bytes) -> None:
+    packed = zstd.zstandard.ZstdCompressor(level=3).compress(data)
+    assert zstandard.ZstdDecompressor().decompress(packed) == data
+    assert zstd.zstandard.frame_content_size(packed) == len(data)
+
+
+def test_nothing_large_is_imported_for_them() -> None:
+    code = (
+        "import sys; before = set(sys.modules)\n"
+        "from gdbrr.quick import hashes, paths, rows, signals, texts, zstd\n"
+        "texts.loads(texts.dumps({})); paths.Path('/a').parent / 'b'; zstd.zstandard.ZstdCompressor()\n"
+        "print(*set(sys.modules) - before)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60, check=True
+    )
+    large = {"argparse", "enum", "hashlib", "json", "pathlib", "platform", "re", "signal", "typing", "zstandard"}
+    assert not set(done.stdout.split()) & large
