@@ -47,6 +47,7 @@
 #define GR_PAGES_MOST 512
 #define GR_INPUTS 0x80000
 #define GR_RULES_MAX 8192
+#define GR_FILES 256
 
 enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
 
@@ -77,6 +78,10 @@ struct gr_chunk {
 	uint64_t run_at;     // it belongs behind this many bytes. INVARIANT(run-or-event): void where `used` differs
 	uint64_t run_delta;  // the stamp of its first operation, from the one of the event before
 };
+
+// What a chunk with this magic holds are bytes of a file that the log refers to and that was about to change: `thread` is the file's
+// number, `base_stamp` where they begin in it, `used` how many they are.
+#define GR_KEPT_MAGIC 0x54504b47
 
 // A run: operations on locks and semaphores that follow each other in a thread. The first one may have a stamp of its own, the others
 // have the same. Its event holds how many there are and a rolling hash of each one's kind and object.
@@ -198,6 +203,15 @@ struct gr_said {
 	uint32_t magic;
 	uint8_t kind, output, whence, pad; // output: 1 or 2
 	int64_t place, result;
+};
+
+// A file that a log refers to, by its number; on replay where its contents are to be had. Times are in nanoseconds.
+enum gr_file_state { GR_FILE_NONE, GR_FILE_REFERRED, GR_FILE_KEPT };
+struct gr_file {
+	uint64_t device, inode, size, mtime, ctime;
+	uint64_t from, to; // recording: all that is referred to lies in between
+	uint32_t state;
+	uint32_t path;     // where in `inputs` it stands
 };
 
 enum gr_panic_code { GR_PANIC_NONE, GR_PANIC_REFUSED, GR_PANIC_DESYNC, GR_PANIC_BUG, GR_PANIC_LOG_FULL };
@@ -332,11 +346,14 @@ struct gr_ctl {
 	uint64_t call_pc;    // address behind the int3 of gr_debug_call
 	uint64_t actions;    // recording: address of what the program asked for each signal, a struct gr_sigact by number
 	uint8_t caught[GR_SYS_MAX / 8]; // recording: a bit for each system call that a debugger wants to be stopped at
+	uint32_t files;      // rows of `file` that are in use
+	uint32_t pad_files;
+	struct gr_file file[GR_FILES];
 	uint64_t digest_len; // bytes of digest[]; 0: it did not fit
 	uint8_t digest[GR_DIGEST_ROOM];
 	uint64_t trace[GR_TRACE_MAX];
 	struct gr_slot slot[GR_SLOTS];
 	uint64_t inputs_used;      // bytes taken below; more than GR_INPUTS when some did not fit
 	char inputs[GR_INPUTS];    // "SIZE MTIME PATH" and NUL for each file that was opened to be read natively, "! SENTENCE" for the user, "& CHILDREN",
-	                           // "~ THREAD N PATH": changed by that thread's operation N
+	                           // "~ THREAD N PATH": changed by that thread's operation N, "@ PATH": of a row of `file`
 };

@@ -94,6 +94,7 @@ def as_json(demo: Demo) -> dict[str, Any]:
         "digests": _digests(demo),
         "order_guess": guess_of(demo.manifest) or None,
         "verified": is_marked(demo.path),
+        "refers": [{**row._asdict(), "contents": there} for row, there in _referred(demo)],
         "carried": demo.manifest.get("carried", {}).get("files"),
         "environment": len(demo.manifest["env"]),
         **{key: demo.manifest.get(key) for key in _FROM_MANIFEST},
@@ -155,6 +156,8 @@ def as_text(demo: Demo) -> Iterator[str]:
         yield _row("redacted", f"{size(m['redacted']['bytes'])} of what was read{also}")
         if m["redacted"].get("hashes"):
             yield _row("", f"what {number(m['redacted']['hashes'], 'call')} wrote or asked with is not compared")
+    for row, there in _referred(demo):
+        yield _row("refers to", f"{row.path}, {size(row.end - row.start)}: {there}")
     brought = files(m)
     if brought:
         total = size(sum(file.size for file in brought))
@@ -165,6 +168,16 @@ def as_text(demo: Demo) -> Iterator[str]:
     yield from _epoch_table(demo)
     yield from _wait_table(demo)
     yield from _object_table(m.get("objects", []))
+
+
+def _referred(demo: Demo) -> Iterator[tuple[Any, str]]:
+    """Each large file that was read, and where its contents are."""
+    from gdbrr.demo import referred
+
+    for which, row in enumerate(demo.files):
+        there = referred.held(demo, which)
+        how = "" if there else referred.changed(row)
+        yield row, "in the demo" if there else f"changed since: {how}" if how else "not in the demo"
 
 
 def _digests(demo: Demo) -> dict[str, int] | None:

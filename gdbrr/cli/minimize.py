@@ -67,13 +67,14 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 def main(args: argparse.Namespace) -> int:
     from gdbrr.cli.record import check_output
     from gdbrr.demo.reader import Demo
+    from gdbrr.launch import files
     from gdbrr.sparse import symptom
     from gdbrr.sparse.minimize import Minimizer
 
     tries, limit = positive("--tries", args.tries), seconds("--limit", args.limit)
     out = args.output or args.demo.with_name(f"{args.demo.stem}-min.demo")
     check_output(out)
-    with Demo.open(args.demo) as demo:
+    with Demo.open(args.demo) as found, files.expanded(found) as demo:
         if out.exists() and out.samefile(args.demo):
             raise GdbrrError(f"{out} is the demo itself", "choose another -o")
         if not demo.complete:

@@ -24,6 +24,8 @@ they are put into a private directory for as long as the demo is open, and nothi
 
 It is replayed here at once, from those files alone; the exit status is 125 when that replay differs.
 
+Large files to which a demo only refers (gdbrr info names them) are brought in, as far as it needs them.
+
 Whoever gets it runs programs of yours: it is replayed with --trust only, fenced in by the kernel like every replay.
 It holds what the program has read, its arguments and its environment: look at it before you send it. Files that are
 read natively (see gdbrr profiles) are not in it.
@@ -46,8 +48,9 @@ def add(subparsers: argparse._SubParsersAction[argparse.ArgumentParser]) -> None
 
 def main(args: argparse.Namespace) -> int:
     from gdbrr.cli.record import check_output, verify
-    from gdbrr.demo import carried, verified
+    from gdbrr.demo import carried, referred, verified
     from gdbrr.demo.reader import Demo
+    from gdbrr.launch import files
     from gdbrr.launch.carried import collect
 
     out = args.output or args.demo.with_name(args.demo.name.removesuffix(".demo") + ".packed.demo")
@@ -56,15 +59,20 @@ def main(args: argparse.Namespace) -> int:
         raise GdbrrError(f"{out} is the demo itself", "name another file with -o", EXIT_USAGE)
     with Demo.open(args.demo) as demo:
         carried.check_whole(demo)
+        files.check(demo)
         found = collect.collect(demo, args.debug_info, args.trust)
         written = carried.write(demo, {**demo.manifest, "carried": found.carried}, found.sources, out)
+        brought = referred.missing(demo)
         native = demo.manifest.get("inputs", [])
     tell(f"gdbrr: packed {number(len(found.sources), 'file')} of {size(found.bytes)} into {out} ({size(written)})")
+    if brought:
+        total = size(sum(row.end - row.start for row in brought))
+        tell(f"gdbrr: with {total} that it has read of {number(len(brought), 'large file')}")
     if found.without_debug:
         tell(f"gdbrr: no debug information is here for {printable(', '.join(found.without_debug))}")
     if native:
-        files = f"{number(len(native), 'file')} natively, which must be the same where it is replayed"
-        tell(f"gdbrr: it reads {files}; gdbrr info --json names them")
+        which = f"{number(len(native), 'file')} natively, which must be the same where it is replayed"
+        tell(f"gdbrr: it reads {which}; gdbrr info --json names them")
     if args.no_replay:
         return 0
     try:

@@ -246,11 +246,22 @@ def tell_about(ending: Ending, verified_next: bool) -> None:
         tell(line(ending.demo, ending.summary))
     for note in ending.summary.notes if ending.summary else ():
         tell(f"gdbrr: {printable(note)}")
+    if ending.demo and ending.summary and ending.summary.refers[0]:
+        import shlex
+
+        tell(f"gdbrr: {staying(*ending.summary.refers)}: gdbrr pack {shlex.quote(str(ending.demo))}")
     if ending.guess:
         tell(f"gdbrr: {printable(ending.guess)}" + ("" if verified_next else "; unverified until it was replayed once"))
     if ending.risk and not verified_next:
         way_out = "whose order is not in the demo: if its replay differs, use --order serial"
         tell(f"gdbrr: {printable(ending.risk)}, {way_out}")
+
+
+def staying(count: int, total: int) -> str:
+    """Of files that a demo refers to and does not hold."""
+    which = "1 file" if count == 1 else f"{count:,} files"
+    must = "it must stay as it is until it is" if count == 1 else "they must stay as they are until they are"
+    return f"it refers to {which} of {size(total)}; {must} packed"
 
 
 def as_a_test(args: argparse.Namespace, request: Request) -> int:

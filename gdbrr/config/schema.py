@@ -34,6 +34,8 @@ KNOB_KEYS = {
     "limits.trace": "trace_limit",
     "engine.patch": "patch",
     "engine.locks": "locks",
+    "engine.references": "references",
+    "limits.carry": "carry",
 }
 """Key of a profile: knob in knobs.def. Every knob has one."""
 

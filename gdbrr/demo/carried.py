@@ -7,8 +7,9 @@ Owns: the rule that a file is what its size and its hash say, or nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from gdbrr.abi import ffi, lib
 from gdbrr.demo import format as fmt
 from gdbrr.demo.facts import DamagedDemo
 from gdbrr.demo.format import BlockType
@@ -72,8 +73,18 @@ def _false(demo: Demo, file: CarriedFile) -> DamagedDemo:
     return DamagedDemo(f"{demo.path} does not hold {file.path!r} as it says", hint="let whoever sent it pack it again")
 
 
-def copy(demo: Demo, writer: Writer, change: Callable[[int, bytes], bytes] | None = None) -> int:
-    """The blocks of DEMO once more, those of streams passed through CHANGE (number and content); the size of it all."""
+def copy(
+    demo: Demo,
+    writer: Writer,
+    change: Callable[[int, bytes], bytes] | None = None,
+    *,
+    split: Callable[[int, bytes], Iterable[bytes]] | None = None,
+    more: Callable[[Writer], None] | None = None,
+    refers: bool = True,
+) -> int:
+    """The blocks of DEMO once more, those of streams passed through CHANGE (number and content); the size of it all.
+
+    SPLIT makes several of one. MORE writes what else there is. Without REFERS no file is referred to."""
     for number in range(demo.blocks):
         block = demo.block(number)
         if block.type not in (BlockType.STREAM, BlockType.ORDER, BlockType.CARRIED):
@@ -84,9 +95,21 @@ def copy(demo: Demo, writer: Writer, change: Callable[[int, bytes], bytes] | Non
         elif block.type == BlockType.ORDER:
             runs = block.items * fmt.RUN.size
             writer.order(raw[:runs], block.first, raw[runs:])
+        elif split:
+            base, span = block.base, ffi.new("struct gr_span *")
+            for part in split(number, raw):
+                lib.gr_span_scan(ffi.from_buffer(part), len(part), block.items, base, span)
+                writer.stream(block.thread, part, span.events, base, span.first, span.last)
+                base = span.last
         else:
             raw = change(number, raw) if change else raw
             writer.stream(block.thread, raw, block.items, block.base, block.first, block.last)
+    if refers and demo.files:
+        from gdbrr.demo import referred
+
+        referred.copy(demo, writer)
+    if more:
+        more(writer)
     return writer.finish(
         (start, size, None if time == fmt.UNKNOWN_TIME else time) for start, size, time in demo.epoch_rows()
     )
@@ -103,7 +126,16 @@ def write(demo: Demo, manifest: Manifest, sources: Sequence[Path], out: Path) ->
                 for offset in range(0, file.size, _PIECE):
                     piece = opened.read(min(_PIECE, file.size - offset))
                     writer.carried(file.number, piece, offset, file.size)
-        return copy(demo, writer)
+        return copy(demo, writer, more=lambda to: _bring(demo, to))
+
+
+def _bring(demo: Demo, writer: Writer) -> None:
+    """What DEMO refers to and does not hold."""
+    from gdbrr.demo import referred
+
+    for number, row in enumerate(demo.files):
+        if not referred.held(demo, number):
+            referred.bring(writer, number, row)
 
 
 def check_whole(demo: Demo) -> None:

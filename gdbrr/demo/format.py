@@ -14,7 +14,7 @@ from gdbrr.errors import GdbrrError
 from gdbrr.quick.rows import NamedTuple
 from gdbrr.quick.zstd import zstandard
 
-FORMAT = (3, 3)
+FORMAT = (3, 4)
 """Major: a reader refuses newer ones. Minor: what is new may be skipped."""
 OLDEST_MAJOR = 1
 """1: events have no times, and the first one of a thread does not name it. 2: each operation has an event."""
@@ -42,6 +42,8 @@ MAX_BLOCKS = 1 << 20
 MAX_THREADS = 1 << 16
 MAX_EPOCHS = 1 << 18
 MAX_RAW_TOTAL = 1 << 40
+MAX_FILES = 256
+"""Large files that a demo refers to."""
 MAX_CARRIED = 4096
 """Files that a packed demo may bring along ..."""
 MAX_CARRIED_BYTES = 4 << 30
@@ -65,6 +67,8 @@ class BlockType:
     INDEX = 6
     CARRIED = 128
     SEAL = 129
+    FILES = 130
+    CONTENT = 131
 
 
 OPTIONAL = 0x80
@@ -136,6 +140,10 @@ def _good_carried(b: Block) -> bool:
     return b.thread < MAX_CARRIED and b.first + b.raw <= b.base <= MAX_CARRIED_BYTES
 
 
+def _good_content(b: Block) -> bool:
+    return b.thread < MAX_FILES and b.raw > 0 and b.first + b.raw <= b.base < 1 << 63
+
+
 _CHECKS: dict[int, Callable[[Block], bool]] = {
     BlockType.MANIFEST: lambda b: b.raw <= MANIFEST_RAW,
     BlockType.STREAM: _good_stream,
@@ -143,6 +151,8 @@ _CHECKS: dict[int, Callable[[Block], bool]] = {
     BlockType.EPOCHS: lambda b: b.items <= MAX_EPOCHS and b.raw == b.items * EPOCH.size,
     BlockType.END: lambda b: b.raw == 0,
     BlockType.CARRIED: _good_carried,
+    BlockType.FILES: lambda b: b.raw <= MANIFEST_RAW and b.items <= MAX_FILES,
+    BlockType.CONTENT: _good_content,
     BlockType.SEAL: lambda b: b.raw == b.stored == SEAL_SIZE,
     BlockType.INDEX: lambda b: b.items <= MAX_BLOCKS and b.raw == b.items * BLOCK_HEADER.size,
 }
@@ -156,6 +166,10 @@ def name(block: Block) -> str:
         return f"the order block of tick {block.base}"
     if block.type == BlockType.CARRIED:
         return f"a piece of carried file {block.thread}"
+    if block.type == BlockType.CONTENT:
+        return f"a piece of the contents of file {block.thread}"
+    if block.type == BlockType.FILES:
+        return "the list of files"
     known = {BlockType.MANIFEST: "the manifest", BlockType.EPOCHS: "the epoch block", BlockType.END: "the end block"}
     known |= {BlockType.INDEX: "the index", BlockType.SEAL: "the seal"}
     return known.get(block.type, f"block type {block.type}")

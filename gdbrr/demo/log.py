@@ -29,6 +29,16 @@ class Chunk(NamedTuple):
     """The run that has no event yet: operations, hash, stamp from the event before."""
 
 
+class Kept(NamedTuple):
+    """Bytes of a file that the log refers to, put aside before the program changed it."""
+
+    number: int
+    at: int
+    size: int
+    offset: int
+    """In the log."""
+
+
 class Block(NamedTuple):
     raw: bytes
     events: int
@@ -76,6 +86,7 @@ class Log:
         self._lost_to = lost
         self._header = ffi.new("struct gr_chunk *")
         self._chunks: dict[int, list[Chunk]] = {}
+        self.kept: list[Kept] = []
         self._seen = 0
         self._empty: list[int] = []
         """Units that had no header: taken, but never committed, or not yet."""
@@ -117,11 +128,16 @@ class Log:
     def _read(self, offset: int, units: int, again: int | None = None) -> int:
         """Take in the chunk at OFFSET (AGAIN: as which of its thread's); tells how many units it has, 0 for none."""
         header = self._header
-        if os.preadv(self._fd, [ffi.buffer(header)], offset) != _CHUNK or header.magic != lib.GR_CHUNK_MAGIC:
+        magics = (lib.GR_CHUNK_MAGIC, lib.GR_KEPT_MAGIC)
+        if os.preadv(self._fd, [ffi.buffer(header)], offset) != _CHUNK or header.magic not in magics:
             return 0
         fits = 0 < header.units <= units and header.used <= header.units * lib.GR_UNIT - _CHUNK
         if not fits or header.thread >= fmt.MAX_THREADS:
             raise damaged(f"the header of unit {offset // lib.GR_UNIT} makes no sense")
+        if header.magic == lib.GR_KEPT_MAGIC:
+            if header.used:
+                self.kept.append(Kept(header.thread, header.base_stamp, header.used, offset + _CHUNK))
+            return int(header.units)
         chunk = Chunk(header.seq, offset + _CHUNK, header.used, header.base_stamp, _run_of(header))
         if again is None:
             self._chunks.setdefault(header.thread, []).append(chunk)

@@ -7,7 +7,7 @@ Owns: the order, and where epochs begin.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from gdbrr import files
 from gdbrr.abi import Ctl, ffi, lib, map_ctl
@@ -44,6 +44,8 @@ class Summary(NamedTuple):
     """Of the events, before compression."""
     notes: tuple[str, ...] = ()
     """What could not be taken over from the recording, one sentence each."""
+    refers: tuple[int, int] = (0, 0)
+    """How many files of how many bytes stay where they are."""
 
 
 def pack(
@@ -80,12 +82,14 @@ def pack(
             manifest = parse(_with_end(raw, ctl, end, stop, noted))
             reader.look(int(ctl.c.units))
             ticks, size = epoch_limits(ctl)
+            refers = _References(ctl, key is not None)
             closed = bool(ctl.c.clock & lib.GR_CLOSED)
             overtaken = int(ctl.c.overtaken)
         packer = Packer(reader, epoch_ticks or ticks, epoch_bytes or size, progress)
         with files.draft(out) as file:
             writer = Writer(file, manifest)
             packer.run(writer)
+            refers.write(writer, reader, log.fileno())
             total = writer.finish(packer.epochs())
             total = seal.put(file, key) if key else total
     if not keep:
@@ -95,13 +99,35 @@ def pack(
             recording.rmdir()
         except OSError:
             notes.append(f"{recording} holds other files and was kept")
+    notes += refers.lost
     if closed:
         notes.append("the log was full; the program went on unrecorded, and the demo ends where it was full")
     notes.extend(manifest.get("notices", ()))
     if overtaken:
         notes.append(overtaking(overtaken))
     threads = sum(1 for n in packer.state.positions if n)
-    return Summary(writer.ticks, threads, len(packer.epochs()), total, writer.stream_bytes, tuple(notes))
+    return Summary(writer.ticks, threads, len(packer.epochs()), total, writer.stream_bytes, tuple(notes), refers.stay)
+
+
+class _References:
+    """The large files that a recording refers to, if there are any."""
+
+    def __init__(self, ctl: Ctl, ours: bool) -> None:
+        self.lost: list[str] = []
+        self.stay = (0, 0)
+        self._rows: Sequence[Referred] = ()
+        self._carry = int(ctl.c.knob[lib.GR_KNOB_carry]) if ours else None
+        if ctl.c.files:
+            from gdbrr.demo import referred
+
+            self._rows = referred.of_recording(ctl)
+
+    def write(self, writer: Writer, log: Log, fd: int) -> None:
+        if self._rows:
+            from gdbrr.demo import referred
+
+            stay, self.lost = referred.write(writer, self._rows, log.kept, fd, self._carry)
+            self.stay = len(stay), sum(row.end - row.start for row in stay)
 
 
 def overtaking(count: int) -> str:
@@ -175,6 +201,8 @@ class _State:
 
 if TYPE_CHECKING:
     from typing import Protocol
+
+    from gdbrr.demo.referred import Referred
 
     class Sink(Protocol):
         """Where a packer puts what it makes; see Writer."""

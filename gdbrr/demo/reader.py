@@ -24,7 +24,11 @@ from gdbrr.demo.format import BadBlock, Block, BlockType
 from gdbrr.demo.manifest import Manifest, parse
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING
 from gdbrr.quick.zstd import zstandard
+
+if TYPE_CHECKING:
+    from gdbrr.demo.referred import Referred
 
 CACHE = 32 << 20
 _PIECE = 1 << 20
@@ -58,6 +62,11 @@ class Demo:
         self._end_block: int | None = None
         self._raw_total = self._cached = self.ticks = 0
         self.carried_blocks: dict[int, list[int]] = {}  # by number of the file
+        self.content_blocks: dict[int, list[int]] = {}  # by number of the file that is referred to
+        self._file_block: int | None = None
+        self._files: tuple[Referred, ...] | None = None
+        self.taken_out: dict[int, tuple[str, Referred]] = {}
+        """Of these, where they were put (gdbrr.launch.files)."""
         self.at_close = contextlib.ExitStack()  # what was made on this machine for the demo
         self._cache: OrderedDict[int, bytes] = OrderedDict()
         self._lock = RLock()  # cache and decompressor; a demo may be read from several threads
@@ -206,6 +215,10 @@ class Demo:
             self._end_block = number
         elif block.type == BlockType.CARRIED:
             self.carried_blocks.setdefault(block.thread, []).append(number)
+        elif block.type == BlockType.FILES:
+            self._file_block = number
+        elif block.type == BlockType.CONTENT:
+            self.content_blocks.setdefault(block.thread, []).append(number)
         elif block.type == BlockType.INDEX:
             raise BadBlock("the index stands in front of the end block")
         elif block.type != BlockType.MANIFEST and block.type < fmt.OPTIONAL:
@@ -293,6 +306,20 @@ class Demo:
     def stream_bytes(self) -> int:
         """Of all events, before compression."""
         return sum(known.bytes for known in self._streams.values())
+
+    @property
+    def files(self) -> tuple[Referred, ...]:
+        """Large files that it refers to, by number."""
+        if self._files is None and self._file_block is None:
+            self._files = ()
+        if self._files is None:
+            from gdbrr.demo import referred
+
+            try:
+                self._files = referred.parse(self.content(self._file_block or 0))
+            except (ValueError, RecursionError):
+                raise self.broken("its list of files makes no sense") from None
+        return self._files
 
     @property
     def end(self) -> End:

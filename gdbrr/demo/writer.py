@@ -49,6 +49,14 @@ class Writer:
         """A piece of carried file NUMBER, of SIZE bytes; its pieces come in their order."""
         self._block(BlockType.CARRIED, piece, thread=number, base=size, first=offset)
 
+    def files(self, rows: bytes, count: int) -> None:
+        """What the demo refers to (gdbrr.demo.referred)."""
+        self._block(BlockType.FILES, rows, items=count)
+
+    def content(self, number: int, piece: bytes, offset: int, size: int) -> None:
+        """A piece of the contents of file NUMBER of that list, which has SIZE bytes."""
+        self._block(BlockType.CONTENT, piece, thread=number, base=size, first=offset)
+
     def finish(self, epochs: Iterable[tuple[int, int, int | None]]) -> int:
         """Epochs as (first tick, bytes, nanoseconds or None), the end, the index; returns the size of the file."""
         rows = [fmt.EPOCH.pack(t, n, fmt.UNKNOWN_TIME if ns is None else ns) for t, n, ns in epochs]

@@ -155,7 +155,9 @@ def start(
         raise GdbrrError("no program is named", "name one")
     # INVARIANT(ticks-stay): what was recorded before a stop has the same ticks in every timeline made later, and the
     # clock says how many there are: so every operation takes a stamp of it.
-    profile = profile._replace(values={**profile.values, "engine.order_log": Value("clock", "rr-start")})
+    # What follows it reads a log that holds everything.
+    ours = {"engine.order_log": Value("clock", "rr-start"), "engine.references": Value(0, "rr-start")}
+    profile = profile._replace(values={**profile.values, **ours})
     request = Request(argv, dict(os.environ) if env is None else env, cwd or os.getcwd(), profile, engines.find())
     scratch = tempfile.TemporaryDirectory(prefix="gdbrr-live-")
     try:

@@ -213,6 +213,10 @@ def start(
         page.c.end_value = demo.end.value & 0xFFFFFFFF
         page.c.tasks_most = crowd.most(len(demo.threads), lib.GR_SLOTS)
         settings.fill(page, profile)
+        if demo.files:
+            from gdbrr.launch import files
+
+            files.place(demo, page)
         control = Control(page)
         slot = control.slot(0)
         slot.clear(flags, final_thread)

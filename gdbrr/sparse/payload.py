@@ -7,7 +7,6 @@ are none: an altered demo has as many events, each as long as it was.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +15,7 @@ from gdbrr.abi import ffi, lib
 from gdbrr.config import tables
 from gdbrr.demo import carried, seal
 from gdbrr.demo.reader import Demo
+from gdbrr.demo.referred import PLACE, STORE, STORE_BYTES, STORE_FILE, WITH_BYTES
 from gdbrr.demo.writer import Writer
 from gdbrr.files import draft
 from gdbrr.launch import own
@@ -24,12 +24,8 @@ from gdbrr.sparse.tour import Names, Thing
 if TYPE_CHECKING:
     from gdbrr.sparse.tour import Arguments
 
-_STORE = struct.Struct("<QQII")  # struct gr_store: address, length, kind, argument
-_STORE_BYTES, _STORE_CHDIR, _STORE_ECHO = 0, 7, 8
-"""Kinds of enum gr_store_kind that are followed by bytes; only those of the first are seen by the program."""
 _READ = {"STR", "STRV", "IN", "INOUT", "IOV_IN", "MSG_IN", "MMSG_IN"}
 """Effects of calls that read memory."""
-_WITH_BYTES = (_STORE_BYTES, _STORE_CHDIR, _STORE_ECHO)
 
 
 class Span(NamedTuple):
@@ -157,13 +153,13 @@ def contents(data: bytes, stores: int, unseen: bool = False) -> Iterator[tuple[i
             yield at, at + size
         at += size
     at = len(data) - stores
-    while stores and at + _STORE.size <= len(data):
-        _, size, kind, _ = _STORE.unpack_from(data, at)
-        at += _STORE.size
-        if kind in _WITH_BYTES:
+    while stores and at + STORE.size <= len(data):
+        _, size, kind, _ = STORE.unpack_from(data, at)
+        at += STORE.size + (PLACE.size if kind == STORE_FILE else 0)
+        if kind in WITH_BYTES:
             if at + size > len(data):
                 raise ValueError("has a store longer than its data")
-            if (unseen or kind == _STORE_BYTES) and size:
+            if (unseen or kind == STORE_BYTES) and size:
                 yield at, at + size
             at += -(-size // 8) * 8
 

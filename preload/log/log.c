@@ -90,6 +90,32 @@ void gr_log_let_go(const struct gr_thread *self)
 // Threads may come and go all the time, and what one leaves empty stays so: its first chunk is small, each further one twice as large.
 #define DOUBLED 4 // times
 
+// So many units of the log, whose pages are there; NULL when there are none, and the recording has ended with that or goes on without.
+static struct gr_chunk *take_units(struct gr_thread *self, uint64_t units)
+{
+	uint64_t first = __atomic_fetch_add(&gr_ctl->units, units, __ATOMIC_RELAXED);
+	if ((first + units) * GR_UNIT > gr_ctl->data_size) {
+		__atomic_fetch_sub(&gr_ctl->units, units, __ATOMIC_RELAXED); // they do not exist
+		full(self, "the log has reached its limit of %u bytes", gr_ctl->data_size, 0);
+		return NULL;
+	}
+	struct gr_chunk *chunk = (struct gr_chunk *)(GR_DATA_ADDR + first * GR_UNIT);
+	long ret = populate((uint64_t)chunk + units * GR_UNIT);
+	if (!GR_IS_ERR(ret) || ret == -22) // EINVAL: before Linux 5.14
+		return chunk;
+	full(self, "no space for the log (error %d after %u bytes)", -ret, first * GR_UNIT);
+	return NULL;
+}
+
+struct gr_chunk *gr_log_take(struct gr_thread *self, uint64_t bytes)
+{
+	uint64_t units = (sizeof(struct gr_chunk) + bytes + GR_UNIT - 1) / GR_UNIT;
+	struct gr_chunk *chunk = gr_closed ? NULL : take_units(self, units);
+	if (chunk)
+		chunk->units = units;
+	return chunk;
+}
+
 static bool new_chunk(struct gr_thread *self, size_t need)
 {
 	if (self->pub.index >= GR_MOST_THREADS)
@@ -97,16 +123,10 @@ static bool new_chunk(struct gr_thread *self, size_t need)
 	uint64_t units = (sizeof(struct gr_chunk) + need + GR_RUN_ROOM + GR_UNIT - 1) / GR_UNIT;
 	uint64_t wanted = 1U << (self->seq < DOUBLED ? self->seq : DOUBLED);
 	units = units > wanted ? units : wanted;
-	uint64_t first = __atomic_fetch_add(&gr_ctl->units, units, __ATOMIC_RELAXED);
 	uint64_t size = units * GR_UNIT;
-	if ((first + units) * GR_UNIT > gr_ctl->data_size) {
-		__atomic_fetch_sub(&gr_ctl->units, units, __ATOMIC_RELAXED); // they do not exist
-		return full(self, "the log has reached its limit of %u bytes", gr_ctl->data_size, 0);
-	}
-	struct gr_chunk *chunk = (struct gr_chunk *)(GR_DATA_ADDR + first * GR_UNIT);
-	long ret = populate((uint64_t)chunk + size);
-	if (GR_IS_ERR(ret) && ret != -22) // EINVAL: before Linux 5.14
-		return full(self, "no space for the log (error %d after %u bytes)", -ret, first * GR_UNIT);
+	struct gr_chunk *chunk = take_units(self, units);
+	if (!chunk)
+		return false;
 	chunk_is_full(self);
 	chunk->thread = self->pub.index;
 	chunk->seq = self->seq++;

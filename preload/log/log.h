@@ -24,6 +24,9 @@ uint64_t gr_log_stamp(struct gr_thread *self, unsigned stamps, uint64_t floor);
 // The events up to `self->pos` are whole.
 void gr_log_commit(struct gr_thread *self);
 
+// Room for so many bytes behind a header of its own, which says nothing yet but its length; NULL where the log is full or closed.
+struct gr_chunk *gr_log_take(struct gr_thread *self, uint64_t bytes);
+
 // This thread writes no more to its chunk.
 void gr_log_let_go(const struct gr_thread *self);
 

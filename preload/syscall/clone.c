@@ -26,6 +26,7 @@
 #include "../replay/park.h"
 #include "../signal/signal.h"
 #include "dispatch.h"
+#include "fd/refer.h"
 #include "descriptor.h"
 #include "fd/input.h"
 #include "memory/outside.h"
@@ -369,6 +370,7 @@ static void make_process(struct gr_call *call, const struct birth *birth)
 		return;
 	}
 	check_birth(call, birth->flags);
+	gr_refer_stop(call->self);
 	gr_rule_children();
 	gr_fd_inherited();
 	if (shares && !gr_child_prepare(call->self))

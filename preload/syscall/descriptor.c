@@ -16,6 +16,7 @@ static uint8_t table[GR_DESCRIPTORS]; // ^ GR_FD_NONE: where nothing is open the
 static uint32_t keys[GR_DESCRIPTORS];
 static uint8_t actions[GR_DESCRIPTORS];
 static uint8_t kinds[GR_DESCRIPTORS];
+#define LARGE 0x80 // in front of a kind: a file of GR_LARGE bytes or more
 static uint32_t openings[GR_DESCRIPTORS], opened;
 
 _Static_assert((int)GR_CLASS_COUNT <= GR_FD_NONE, "class numbers fit beside the flags");
@@ -60,7 +61,16 @@ enum gr_action gr_fd_rule(int fd)
 
 enum gr_kind gr_fd_kind(int fd)
 {
-	return (uint32_t)fd < GR_DESCRIPTORS ? kinds[fd] : GR_KIND_COUNT;
+	return (uint32_t)fd < GR_DESCRIPTORS ? kinds[fd] & ~LARGE : GR_KIND_COUNT;
+}
+
+bool gr_fd_large(int fd)
+{
+	if ((uint32_t)fd >= GR_DESCRIPTORS)
+		return false;
+	if (!keys[fd] && (gr_fd_get(fd) & GR_FD_CLASS) == GR_CLASS_file) // one that was inherited
+		gr_fd_probe(fd);
+	return kinds[fd] & LARGE;
 }
 
 uint32_t gr_fd_key(int fd)
@@ -82,7 +92,7 @@ uint8_t gr_fd_probe(int fd)
 	enum gr_kind kind = gr_kind_of(&st);
 	if ((uint32_t)fd < GR_DESCRIPTORS) {
 		keys[fd] = shows_memory(fd, &st) ? GR_KEY_MEMORY : key_of(&st);
-		kinds[fd] = kind;
+		kinds[fd] = kind | (S_ISREG(st.st_mode) && st.st_size >= GR_LARGE ? LARGE : 0);
 	}
 	return gr_kind_class(kind);
 }
@@ -129,7 +139,8 @@ uint32_t gr_fd_native(uint32_t fd)
 		}
 		uint8_t entry = gr_fd_get(fd);
 		bool there = (entry & GR_FD_CLASS) != GR_FD_NONE && !(entry & GR_FD_RECORDED);
-		if (there && (kinds[fd] == GR_KIND_regular || kinds[fd] == GR_KIND_directory))
+		enum gr_kind kind = gr_fd_kind(fd);
+		if (there && (kind == GR_KIND_regular || kind == GR_KIND_directory))
 			return fd;
 	}
 	return GR_DESCRIPTORS;

@@ -33,6 +33,10 @@ enum gr_action gr_fd_rule(int fd);
 // Its kind, as gr_fd_probe found it.
 enum gr_kind gr_fd_kind(int fd);
 
+// Recording: does it lead to a file that was large when it was opened?
+#define GR_LARGE 0x100000
+bool gr_fd_large(int fd);
+
 // The first descriptor from `fd` on of a file or directory that was opened natively, GR_DESCRIPTORS when there is none; and
 // which of all openings it leads to, as far as the program made copies of descriptors (replay).
 uint32_t gr_fd_native(uint32_t fd);
@@ -66,6 +70,8 @@ enum gr_action gr_rule_action(const struct gr_call *call);
 bool gr_rule_allows(const struct gr_call *call); // replay: may this call be made, by the profile?
 void gr_rule_done(const struct gr_call *call); // behind a call: what it may have changed is native no more
 void gr_rule_chdir(const struct gr_call *call, struct gr_stores *stores);
+bool gr_rule_writes(const struct gr_call *call); // does it open a file in order to change it?
+bool gr_rule_moves_root(long nr);                // do paths lead to other files behind it?
 void gr_rule_children(void);                   // from here on other processes may change any file
 
 // Moves the table on behind a call that made, copied or closed descriptors; `cls` is the class of a new one.

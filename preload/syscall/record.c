@@ -22,6 +22,7 @@
 #include "fd/echo.h"
 #include "fd/input.h"
 #include "fd/output.h"
+#include "fd/refer.h"
 #include "memory/memory.h"
 #include "query/query.h"
 
@@ -104,6 +105,11 @@ void gr_call_record(struct gr_call *call)
 		gr_query_record(call);
 		return;
 	}
+	struct gr_refer refer;
+	struct gr_piece referred;
+	bool refers = call->action == GR_ACT_RECORD && gr_refer_begin(call, &refer);
+	if (call->action == GR_ACT_RECORD && may_store(call))
+		gr_refer_changes(call);
 	uint32_t *queue;
 	enum gr_queued queued = gr_queue_enter(call, &queue);
 	if (!call->self->begun)
@@ -155,6 +161,18 @@ void gr_call_record(struct gr_call *call)
 		ev.flags = gr_output_placed(call);
 	if (call->action != GR_ACT_RECORD && ev.flags == GR_CLASS_file)
 		gr_input_note(call->result);
+	int brought = count;
+	const struct gr_piece *logged = pieces;
+	if (refers) {
+		stores_open(call, staged ? stage.used : 0, &stores);
+		const uint8_t *first = stores.at;
+		if (gr_refer_end(call, real, &refer, &stores) && !stores.full) {
+			ev.object = stores.at - first;
+			referred = (struct gr_piece){(uint64_t)first, ev.object, false};
+			logged = &referred;
+			count = 1;
+		}
+	}
 	if (may_store(call)) {
 		stores_open(call, compared ? compare.used : staged ? stage.used : 0, &stores);
 		const uint8_t *first = stores.at;
@@ -170,10 +188,10 @@ void gr_call_record(struct gr_call *call)
 			pieces[count++] = (struct gr_piece){(uint64_t)first, ev.object, false};
 		}
 	}
-	gr_log_pieces(call->self, &ev, pieces, count, 0);
+	gr_log_pieces(call->self, &ev, logged, count, 0);
 	gr_queue_leave(queue);
 	if (staged)
-		gr_stage_out(&stage, pieces, count - !!ev.object);
+		gr_stage_out(&stage, pieces, brought);
 	if (compared)
 		gr_compare_out(&compare);
 	gr_fd_update(call, ev.flags);

@@ -21,8 +21,8 @@ KEY = bytes(range(32))
 sys.path[:0] = [str(HERE.parents[1]), str(HERE.parent)]
 
 from fuzz.recordings import Op, make_recording, random_ops  # noqa: E402
-from gdbrr.abi import lib  # noqa: E402
-from gdbrr.demo import carried, seal  # noqa: E402
+from gdbrr.abi import ffi, lib, map_ctl  # noqa: E402
+from gdbrr.demo import carried, referred, seal  # noqa: E402
 from gdbrr.demo import format as fmt  # noqa: E402
 from gdbrr.demo.events import Event  # noqa: E402
 from gdbrr.demo.pack import pack  # noqa: E402
@@ -43,6 +43,7 @@ def contents(path: Path) -> dict[str, Any]:
             "runs": [list(run) for run in demo.runs()],
             "events": [event_row(event) for event in demo.events()],
             **({"files": [taken_out(demo, file) for file in found]} if found else {}),
+            **({"refers": [referred_to(demo, number) for number in range(len(demo.files))]} if demo.files else {}),
         }
 
 
@@ -65,6 +66,30 @@ def taken_out(demo: Demo, file: carried.CarriedFile) -> list[Any]:
     return [file.path, len(raw), hashlib.sha256(raw).hexdigest()]
 
 
+def referred_to(demo: Demo, number: int) -> list[Any]:
+    with tempfile.TemporaryFile() as out:
+        referred.take_out(demo, number, out)
+        out.seek(0)
+        raw = out.read()
+    return [*demo.files[number], referred.held(demo, number), len(raw), hashlib.sha256(raw).hexdigest()]
+
+
+def refer(recording: Path, file: Path, start: int, end: int) -> None:
+    """Let RECORDING refer to a part of FILE, as the engine would."""
+    with map_ctl(recording / "ctl") as ctl:
+        st, name = file.stat(), bytes(file) + b"\0"
+        at = int(ctl.c.inputs_used)
+        ffi.memmove(ffi.addressof(ctl.c, "inputs")[0] + at, name, len(name))
+        ctl.c.inputs_used += len(name)
+        row = ctl.c.file[ctl.c.files]
+        row.device, row.inode, row.size, row.mtime, row.ctime = (
+            *(st.st_dev, st.st_ino, st.st_size, st.st_mtime_ns, st.st_ctime_ns),
+        )
+        setattr(row, "from", start)
+        row.to, row.state, row.path = end, lib.GR_FILE_REFERRED, at
+        ctl.c.files += 1
+
+
 def event_row(event: Event) -> list[Any]:
     """Its fields up to the stamp and its data; behind them the time of those that have one (format 2)."""
     row = [*event[:9], len(event.data), event.data[:80].hex()]
@@ -80,6 +105,9 @@ def main() -> None:
     ops[120:120] = [Op(1, RUN, object=150, check=0x1234), Op(1, RUN, object=1, check=7)]
     with tempfile.TemporaryDirectory() as scratch:
         make_recording(Path(scratch) / "rec", ops, end=(2, 6))
+        large = Path(scratch) / "large"
+        large.write_bytes(b"referred" * 1_000_000)
+        refer(Path(scratch) / "rec", large, 1234, 7_654_321)
         plain, files = Path(scratch) / "plain.demo", [Path(scratch) / "first", Path(scratch) / "empty"]
         pack(Path(scratch) / "rec", plain, epoch_ticks=128)
         files[0].write_bytes(b"carried" * 3_000_000)

@@ -177,8 +177,8 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
 
 
 def test_contents_are_outputs_and_stores() -> None:
-    stores = payload._STORE.pack(0x1000, 5, 0, 0) + b"abcde\0\0\0" + payload._STORE.pack(0x2000, 4096, 1, 0)
-    stores += payload._STORE.pack(0, 2, 8, 1) + b"xy\0\0\0\0\0\0"
+    stores = payload.STORE.pack(0x1000, 5, 0, 0) + b"abcde\0\0\0" + payload.STORE.pack(0x2000, 4096, 1, 0)
+    stores += payload.STORE.pack(0, 2, 8, 1) + b"xy\0\0\0\0\0\0"
     data = b"\3\0\0\0one" + b"\0\0\0\0" + b"\3\0\0\0two" + len(stores).to_bytes(4, "little") + stores
     assert [data[a:b] for a, b in payload.contents(data, len(stores))] == [b"one", b"two", b"abcde"]
     assert list(payload.contents(b"\xff\0\0\0short", 0)) == []  # a demo that lies

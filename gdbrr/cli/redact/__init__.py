@@ -92,6 +92,7 @@ def main(args: argparse.Namespace) -> int:
     from gdbrr.cli.record import check_output
     from gdbrr.demo import carried
     from gdbrr.demo.reader import Demo
+    from gdbrr.launch import files
     from gdbrr.sparse import payload, redact
 
     choice = choice_of(args)
@@ -101,8 +102,8 @@ def main(args: argparse.Namespace) -> int:
     if len(fill) != 1:
         raise GdbrrError("--fill takes one ASCII character", "try: --fill x", EXIT_USAGE)
     out = args.output or args.demo.with_name(f"{args.demo.stem}-redacted.demo")
-    with Demo.open(args.demo) as demo:
-        carried.check_whole(demo)
+    with Demo.open(args.demo) as found, files.expanded(found) as demo:
+        carried.check_whole(found)
         if not any(choice) and not args.env:
             say("\n".join(table(redact.Redactor(demo, args.trust))))
             return 0

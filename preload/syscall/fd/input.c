@@ -26,6 +26,11 @@ static char *note(const char *text)
 	return at + size <= GR_INPUTS ? memcpy(gr_ctl->inputs + at, text, size) : NULL;
 }
 
+const char *gr_input_said(const char *text)
+{
+	return note(text);
+}
+
 void gr_input_note(int fd)
 {
 	struct stat st;

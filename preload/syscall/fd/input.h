@@ -6,6 +6,9 @@
 
 #include "../../core/thread.h"
 
+// A note of its own kind, where it stands in the control page; NULL when there is no room.
+const char *gr_input_said(const char *text);
+
 // Notes the regular file behind a descriptor that was just opened for reading, with its size and time.
 void gr_input_note(int fd);
 

@@ -180,6 +180,11 @@ static bool opens_to_write(const struct gr_call *call)
 	return how & (O_ACCMODE | O_CREAT | O_TRUNC) || (how & O_TMPFILE) == O_TMPFILE;
 }
 
+bool gr_rule_writes(const struct gr_call *call)
+{
+	return opens_to_write(call);
+}
+
 static bool creates(const struct gr_call *call)
 {
 	return open_flags(call) & O_CREAT;
@@ -207,7 +212,7 @@ static bool some_native(void)
 }
 
 // Paths lead to other files from here on.
-static bool moves_root(long nr)
+bool gr_rule_moves_root(long nr)
 {
 	return nr == SYS_chroot || nr == SYS_pivot_root || nr == SYS_mount || nr == SYS_umount2 || nr == 429; // move_mount
 }
@@ -216,7 +221,7 @@ void gr_rule_done(const struct gr_call *call)
 {
 	if (GR_IS_ERR(call->result) || !some_native())
 		return;
-	if (moves_root(call->nr))
+	if (gr_rule_moves_root(call->nr))
 		gr_rule_children();
 	bool opened = opens_to_write(call);
 	if (opened)

@@ -18,6 +18,7 @@
 #include "../../replay/gate.h"
 #include "../dispatch.h"
 #include "../descriptor.h"
+#include "../fd/refer.h"
 #include "memory.h"
 #include "outside.h"
 
@@ -202,11 +203,16 @@ static void record_mmap(struct gr_call *call)
 		});
 	else
 		gr_view_forget(call->result, len);
+	bool alone = !is_shared(call) || !write; // nobody else may see what is stored there
+	int refer = call->action == GR_ACT_RECORD && alone ? gr_refer_mapped(call, bytes) : -1;
 	if (is_shared(call) && !is_anonymous(call))
-		gr_outside_mapped(call, key, write);
+		gr_outside_mapped(call, key, write, refer >= 0);
 	struct gr_stores stores;
 	const uint8_t *first = gr_stores_open(call, bytes > LARGE ? 2 * LARGE : 0, &stores);
-	if (call->action == GR_ACT_RECORD && log_islands(call, bytes, &stores))
+	if (refer >= 0) {
+		gr_refer_store(&stores, call->result, bytes, (uint32_t)refer, a[5], 0);
+		bytes = 0;
+	} else if (call->action == GR_ACT_RECORD && log_islands(call, bytes, &stores))
 		bytes = 0;
 	else
 		stores.at = (uint8_t *)first, stores.full = !first;
@@ -268,8 +274,10 @@ static long map_again(struct gr_call *call, const struct gr_event *ev)
 		unfit(call, ev);
 	memcpy((void *)ret, ev->data + sizeof n, n);
 	gr_call_more(call, ret, len);
+	if (!gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_CONTENTS)) // as long as it may be written to
+		unfit(call, ev);
 	GR_RAW(SYS_mprotect, ret, len, prot);
-	if (!gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_ALL))
+	if (!gr_stores_apply(ev->data + ev->len - stores, stores, GR_STORE_MAPPINGS))
 		unfit(call, ev);
 	return ret;
 }

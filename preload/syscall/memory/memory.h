@@ -83,6 +83,7 @@ enum gr_store_kind {
 	GR_STORE_ORIGIN,  // where the next one is shown already
 	GR_STORE_ALIAS,   // memory that shows the same as that; `arg`: its protection
 	GR_STORE_ADVICE,  // what madvise with the advice `arg` did before it failed
+	GR_STORE_FILE,    // `len` bytes of the file with the number `arg`; behind it where they begin and a check (fd/refer.h)
 };
 
 struct gr_store { uint64_t addr, len; uint32_t kind, arg; };

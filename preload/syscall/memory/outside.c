@@ -119,7 +119,7 @@ static bool is_found(const struct watch *w, struct gr_peer *peer)
 	return gr_peer_find(w->addr, w->dev, w->ino, peer);
 }
 
-void gr_outside_mapped(const struct gr_call *call, uint32_t key, bool may_write)
+void gr_outside_mapped(const struct gr_call *call, uint32_t key, bool may_write, bool referred)
 {
 	struct stat st;
 	struct statfs fs = {0};
@@ -146,7 +146,7 @@ void gr_outside_mapped(const struct gr_call *call, uint32_t key, bool may_write)
 		refuse(call, &w, &peer);
 	gr_unlatch(&held);
 	w.bytes = size > offset ? (size - offset < call->arg[1] ? size - offset : call->arg[1]) : 0;
-	w.compared = !may_write && w.bytes <= COMPARED && (in_memory || call->action == GR_ACT_RECORD);
+	w.compared = !may_write && !referred && w.bytes <= COMPARED && (in_memory || call->action == GR_ACT_RECORD);
 	w.sum = w.compared ? sum_of(w.addr, w.bytes) : 0;
 	gr_latch(&held);
 	if (count < WATCHED) {

@@ -10,7 +10,8 @@
 #include "../call.h"
 
 // A shared mapping was made by this call; ends the recording when another process can be seen to write to the same memory.
-void gr_outside_mapped(const struct gr_call *call, uint32_t key, bool may_write);
+// Of a file that the demo refers to, the time is enough.
+void gr_outside_mapped(const struct gr_call *call, uint32_t key, bool may_write, bool referred);
 
 // From here on the program itself changes the file, or what is mapped there: its contents say nothing about others.
 void gr_outside_own_file(uint32_t key);

@@ -11,6 +11,7 @@
 #include "../../patch/patch.h"
 #include "../descriptor.h"
 #include "../fd/output.h"
+#include "../fd/refer.h"
 #include "alias.h"
 #include "memory.h"
 
@@ -141,6 +142,16 @@ bool gr_stores_apply(const uint8_t *data, uint64_t len, enum gr_store_part part)
 		}
 		if (!outside_engine(&s))
 			return false;
+		if (s.kind == GR_STORE_FILE) {
+			struct gr_store_file file;
+			if ((uint64_t)(end - data) < sizeof file)
+				return false;
+			memcpy(&file, data, sizeof file);
+			data += sizeof file;
+			if (part != GR_STORE_MAPPINGS && !gr_refer_put(&s, &file))
+				return false;
+			continue;
+		}
 		bool content = s.kind == GR_STORE_BYTES || s.kind == GR_STORE_ZERO;
 		if (s.kind == GR_STORE_BYTES && !fits(s.len, end - data))
 			return false;

@@ -15,6 +15,7 @@
 #include "../../replay/cancel.h"
 #include "../../signal/signal.h"
 #include "../descriptor.h"
+#include "../fd/refer.h"
 #include "query.h"
 
 #define MOST 0x40000     // bytes that a call has room for; a file's more seldom
@@ -74,6 +75,8 @@ static bool is_plain(uint64_t fd, const struct gr_sys *sys, uint64_t room)
 	if (sys->flags & GR_SF_IRREVOCABLE)
 		return entry & GR_FD_RECORDED && (cls == GR_CLASS_pipe || cls == GR_CLASS_net);
 	if (room > MOST_FILE && cls != GR_CLASS_pipe && cls != GR_CLASS_net && cls != GR_CLASS_poll)
+		return false;
+	if (room >= GR_LEAST_REFERRED && cls == GR_CLASS_file && gr_fd_large((int)fd))
 		return false;
 	return entry & GR_FD_RECORDED || (sys->flags & GR_SF_BY_FD && gr_fd_rule(fd) == GR_ACT_RECORD);
 }
