@@ -6,17 +6,19 @@ Owns: nothing; the numbers come from the headers through gdbrr/demo/native_build
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import mmap
 import os
 import stat
-from collections.abc import Iterator
-from types import TracebackType
 
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.paths import Path
-from gdbrr.quick.rows import Any
+from gdbrr.quick.rows import TYPE_CHECKING, Any
+from gdbrr.quick.scopes import contextmanager
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
 
 try:
     from gdbrr import _native
@@ -90,7 +92,7 @@ def _new_ctl(fd: int) -> Ctl:
     return ctl
 
 
-@contextlib.contextmanager
+@contextmanager
 def made_ctl() -> Iterator[tuple[Ctl, int]]:
     """A control page that is in no directory, and the descriptor by which a child finds it until this is left.
 

@@ -13,14 +13,14 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING
+from gdbrr.quick.scopes import contextmanager, suppress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import IO, BinaryIO
 
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC

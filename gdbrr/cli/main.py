@@ -7,23 +7,23 @@ Owns: the shape of a command's help, the one line an error becomes, and the exit
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import sys
-from collections.abc import Sequence
 
 import gdbrr
 from gdbrr.cli import VERBS
-from gdbrr.cli.plain import Declared, NotPlain
+from gdbrr.cli.plain import Declared, NotPlain, Words
 from gdbrr.cli.words import tell
 from gdbrr.errors import EXIT_ERROR, EXIT_USAGE, GdbrrError
 from gdbrr.quick.rows import TYPE_CHECKING, Any
+from gdbrr.quick.scopes import suppress
 from gdbrr.quick.signals import signal
 
 if TYPE_CHECKING:
     import argparse
-    from types import ModuleType, SimpleNamespace
+    from collections.abc import Sequence
+    from types import ModuleType
 
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
@@ -140,11 +140,11 @@ def dispatch(words: list[str]) -> int:
     return status
 
 
-def read(verbs: Sequence[str], words: list[str]) -> argparse.Namespace | SimpleNamespace:
+def read(verbs: Sequence[str], words: list[str]) -> argparse.Namespace | Words:
     """What WORDS say, of which the first is one of VERBS or an option."""
     if len(verbs) == 1:
         declared: Any = Declared()
-        with contextlib.suppress(NotPlain):
+        with suppress(NotPlain):
             load(words[0]).add(declared)
             return declared.read(words[0], words[1:])  # type: ignore[no-any-return]
     args, unknown = build_parser(verbs).parse_known_args(words or ["--help"])
@@ -166,7 +166,7 @@ def run() -> None:
     """The console script."""
     status = main()
     if sys.argv[1:2] and sys.argv[1] in AT_ONCE:
-        with contextlib.suppress(OSError, ValueError):  # else the interpreter's own way out says what is wrong
+        with suppress(OSError, ValueError):  # else the interpreter's own way out says what is wrong
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(status)

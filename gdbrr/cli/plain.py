@@ -9,13 +9,22 @@ Owns: REST. A test compares what is read here with what argparse reads.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import SimpleNamespace
+from gdbrr.quick.rows import TYPE_CHECKING, Any
 
-from gdbrr.quick.rows import Any
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 REST = "..."
 """argparse.REMAINDER."""
+
+
+class Words:
+    """In place of argparse.Namespace."""
+
+    verb: str
+
+    def __init__(self, **values: Any) -> None:
+        self.__dict__.update(values)
 
 
 class NotPlain(Exception):
@@ -45,7 +54,7 @@ class Declared:
     def __getattr__(self, name: str) -> Any:
         raise NotPlain
 
-    def read(self, verb: str, words: Sequence[str]) -> SimpleNamespace:
+    def read(self, verb: str, words: Sequence[str]) -> Words:
         """The values of WORDS; NotPlain where argparse has to say what they are."""
         found, places, at = {"verb": verb, **self._found}, list(self._places), 0
         while at < len(words):
@@ -62,7 +71,7 @@ class Declared:
                 found[name], at = _value(how, word), at + 1
         if places:
             raise NotPlain
-        return SimpleNamespace(**found)
+        return Words(**found)
 
     def _option(self, found: dict[str, Any], words: Sequence[str], at: int) -> int:
         """Take in the option at AT; tells where the next word is."""

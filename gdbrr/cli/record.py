@@ -10,9 +10,8 @@ import os
 import stat
 import sys
 import time
-from types import SimpleNamespace
 
-from gdbrr.cli.plain import REST
+from gdbrr.cli.plain import REST, Words
 from gdbrr.cli.words import number, printable, size, tell
 from gdbrr.errors import EXIT_DESYNC, EXIT_USAGE, GdbrrError
 from gdbrr.quick.paths import Path
@@ -305,7 +304,7 @@ def verify(demo: Path, status: int, trust: bool = False) -> int:
     from gdbrr.demo import verified
 
     verified.mark_of(demo).unlink(missing_ok=True)
-    how: Any = SimpleNamespace(demo=demo, json=False, quiet=True, soft_ok=False, trust=trust, verify=True, check=False)
+    how: Any = Words(demo=demo, json=False, quiet=True, soft_ok=False, trust=trust, verify=True, check=False)
     replay.main(how)
     if not verified.is_marked(demo):
         return EXIT_DESYNC

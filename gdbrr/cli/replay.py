@@ -10,10 +10,10 @@ import errno
 import os
 import sys
 import time
-from functools import cached_property
 
 from gdbrr.cli.words import number, printable, say, tell
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.kept import cached_property
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING
 from gdbrr.quick.signals import signal

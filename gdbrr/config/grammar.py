@@ -6,11 +6,12 @@ Owns: how fields are told apart, strings in double quotes, and numbers with thei
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.paths import Path
-from gdbrr.quick.rows import NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _DIGITS, _HEX = set("0123456789"), set("0123456789abcdefABCDEF")
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
 
 from gdbrr.config import schema, tables
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.paths import Path
-from gdbrr.quick.rows import Any, NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
 
 PROGRAM_FILE = ".gdbrr.toml"
 USER_FILE = "profile.toml"
@@ -57,6 +59,15 @@ class Profile(NamedTuple):
 
         Numbers that no table knows are refused, as are calls that cannot be supported.
         """
+        if {name: self.values[name].value for name in self.values if name.startswith(_ACTS)} == _default_acts():
+            from gdbrr import _native  # most runs change nothing of that, and reading the tables takes milliseconds
+
+            made = bytes(_native.ffi.buffer(_native.lib.gr_default_actions))
+            return made[:SYS_MAX], made[SYS_MAX:]
+        return self.computed_actions()
+
+    def computed_actions(self) -> tuple[bytes, bytes]:
+        """The same, from the tables."""
         classes = {cls.name: str(self.values[f"classes.{cls.name}"].value) for cls in tables.classes()}
         number = {mode: index for index, mode in enumerate(tables.MODES)}
         by_number = bytearray([ACT_REFUSE]) * SYS_MAX
@@ -104,7 +115,8 @@ class Profile(NamedTuple):
     def kinds(self) -> bytes:
         """What happens to each kind of descriptor: kind_action of struct gr_ctl. 0: its class says so."""
         found = bytearray(KIND_MAX)
-        for number, kind in enumerate(tables.kinds()):
+        rules = any(name.startswith("descriptors.") for name in self.values)
+        for number, kind in enumerate(tables.kinds() if rules else ()):
             rule = self.values.get(f"descriptors.{kind.name}")
             if rule:
                 found[number] = 1 + tables.MODES.index(str(rule.value))
@@ -184,6 +196,18 @@ def _text(value: object) -> str:
 
 def _defaults() -> dict[str, Value]:
     return {name: Value(key.default, "default") for name, key in schema.keys().items()}
+
+
+_ACTS = ("classes.", "calls.")
+
+
+def _default_acts() -> dict[str, schema.Scalar]:
+    return {name: key.default for name, key in schema.keys().items() if name.startswith(_ACTS)}
+
+
+def default_actions() -> bytes:
+    """What gdbrr/_native holds: both of `actions` where nothing is set."""
+    return b"".join(Profile("", "", _defaults()).computed_actions())
 
 
 def user_directory() -> Path:

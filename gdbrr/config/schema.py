@@ -6,12 +6,13 @@ Owns: the names of the keys, and the list of what is planned and not honoured ye
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from functools import cache
-
 from gdbrr.config import grammar, tables
 from gdbrr.errors import GdbrrError
-from gdbrr.quick.rows import NamedTuple
+from gdbrr.quick.kept import cache
+from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 Scalar = str | int
 

@@ -6,11 +6,9 @@ Owns: what the rows of each table mean; gdbrr/config/grammar.py reads their line
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache, cached_property
-
 from gdbrr.config.grammar import Line, contents, lines, parse_number, split_fields, with_unit
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.kept import cache, cached_property
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
 
@@ -40,6 +38,7 @@ _IOCTL_WORDS = {"MAKES": 0, "REFUSED": 0, "BEHIND": 3, "DEEP": 1}
 _LETTERS = set("ABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import TypeVar
 
     Row = TypeVar("Row")

@@ -6,13 +6,13 @@ Owns: how much of the log is prepared. Nothing of it is ever written here.
 
 from __future__ import annotations
 
-import contextlib
 import mmap
 import os
 
 from gdbrr import abi
 from gdbrr.abi import lib
 from gdbrr.quick.paths import Path
+from gdbrr.quick.scopes import suppress
 
 _POPULATE_WRITE = 23  # MADV_POPULATE_WRITE, Linux 5.14
 _DONTNEED = 4
@@ -63,5 +63,5 @@ class Ahead:
             return
         self._mapping.close()
         self._mapping = None
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             os.truncate(self._log, int(self._page.c.units) * lib.GR_UNIT)

@@ -10,11 +10,8 @@ itself is remembered, not read back.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from gdbrr import abi
 from gdbrr.abi import ffi, lib
@@ -22,7 +19,11 @@ from gdbrr.config import tables
 from gdbrr.ctl import futex
 from gdbrr.ctl.crowd import Crowd
 from gdbrr.errors import GdbrrError
-from gdbrr.quick.rows import Any, NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+from gdbrr.quick.scopes import contextmanager
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 FOREVER = (1 << 64) - 1
 """A stop_tick that is never reached."""
@@ -377,7 +378,7 @@ class Slot:
         return bytes(ffi.buffer(room.digest, size))
 
     def pages(self, room: Any, addresses: Sequence[int]) -> bytes:
-        wanted = array("Q", addresses[: lib.GR_PAGES_MOST]).tobytes()
+        wanted = b"".join(address.to_bytes(8, "little") for address in addresses[: lib.GR_PAGES_MOST])
         ffi.memmove(room.digest, wanted, len(wanted))
         room.digest_len = len(wanted)
         self._ask(lib.GR_CMD_PAGES)
@@ -428,7 +429,7 @@ class Control:
         """As the profile set it."""
         return self._knobs[name]
 
-    @contextlib.contextmanager
+    @contextmanager
     def trace_limited(self, most: int) -> Iterator[None]:
         """Meanwhile a segment is stepped through up to MOST instructions."""
         self._raw.knob[self._trace_limit] = most

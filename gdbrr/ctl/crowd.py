@@ -6,10 +6,10 @@ Owns: the limit for root, of whose processes the kernel counts none (RLIMIT_NPRO
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.scopes import suppress
 from gdbrr.quick.signals import signal
 
 _SLACK = 1024
@@ -40,7 +40,7 @@ class Crowd:
         count = _in_group(self._group)
         if count <= self._limit:
             return
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.killpg(self._group, signal.SIGKILL)
         raise GdbrrError(f"the replay has made {count:,} threads, more than its demo needs", "do not trust this demo")
 
@@ -54,7 +54,7 @@ def _in_group(group: int) -> int:
     count = 0
     for name in os.listdir("/proc"):
         if name.isdecimal():
-            with contextlib.suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as stat:
+            with suppress(OSError, IndexError, ValueError), open(f"/proc/{name}/stat", "rb") as stat:
                 fields = stat.read().rpartition(b")")[2].split()
                 count += int(fields[17]) if int(fields[2]) == group else 0
     return count

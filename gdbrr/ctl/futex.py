@@ -7,8 +7,12 @@ Owns: nothing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from functools import cache
+
+from gdbrr.quick.kept import cache
+from gdbrr.quick.rows import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SYS_FUTEX = 202
 # Not the PRIVATE forms: the other side is another process.

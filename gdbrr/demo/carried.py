@@ -7,7 +7,6 @@ Owns: the rule that a file is what its size and its hash say, or nothing.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from gdbrr.abi import ffi, lib
 from gdbrr.demo import format as fmt
@@ -21,6 +20,8 @@ from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
     from gdbrr.demo.writer import Writer
 
 _PIECE = 16 << 20

@@ -7,12 +7,13 @@ Owns: Event, and how much of a demo a walk keeps in memory.
 from __future__ import annotations
 
 import bisect
-from collections.abc import Iterator
 
 from gdbrr.abi import ffi, lib
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from gdbrr.demo.reader import Demo
 
 _BATCH = 256  # events decoded at once for one thread ...

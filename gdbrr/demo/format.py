@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
 
 from gdbrr.errors import GdbrrError
-from gdbrr.quick.rows import NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
 from gdbrr.quick.zstd import zstandard
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 FORMAT = (3, 4)
 """Major: a reader refuses newer ones. Minor: what is new may be skipped."""

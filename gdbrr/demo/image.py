@@ -7,16 +7,19 @@ Owns: the layout of the image: header, stream table, runs, then every thread's e
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 
 from gdbrr.abi import ABI_VERSION, ffi, lib
 from gdbrr.demo.format import MAX_THREADS
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.paths import Path
-from gdbrr.quick.rows import Any, NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
-Progress = Callable[[str, float], None]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Progress = Callable[[str, float], None]
+
 
 _HEAD: int = ffi.sizeof("struct gr_image")
 _STREAM: int = ffi.sizeof("struct gr_stream")

@@ -7,12 +7,14 @@ Owns: how a log is read, tolerating what was never committed, or is not yet.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
 
 from gdbrr.abi import ffi, lib
 from gdbrr.demo import format as fmt
 from gdbrr.errors import GdbrrError
-from gdbrr.quick.rows import Any, NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _ALL = (1 << 64) - 1
 _CHUNK: int = ffi.sizeof("struct gr_chunk")

@@ -7,18 +7,21 @@ Owns: the keys of the manifest (docs/demo-format.md lists them). Unknown keys ar
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
 
 from gdbrr.demo.format import MANIFEST_RAW, MAX_CARRIED, MAX_CARRIED_BYTES, MAX_THREADS
 from gdbrr.errors import GdbrrError
 from gdbrr.quick import texts
-from gdbrr.quick.rows import Any
+from gdbrr.quick.rows import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    SavedAt = Mapping[str, Any]
+    """The manifest's `stop`: where a recording stood that was saved in the middle of a segment."""
 
 Manifest = dict[str, Any]
 MAX_VALUES = 4096
 """Of a profile."""
-SavedAt = Mapping[str, Any]
-"""The manifest's `stop`: where a recording stood that was saved in the middle of a segment."""
 
 _HINT = "record the program again"
 _INT_DIGITS = 20  # what 64 bits need

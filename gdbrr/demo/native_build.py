@@ -1,7 +1,8 @@
 """Builds gdbrr/_native: the C event encoding and the merge, with abi.h as Python sees it.
 
 Runs in: `python -m gdbrr.demo.native_build` and the packaging build. May call: gcc, cffi.
-Owns: the cdef, which is made from the headers themselves so that they stay the only truth.
+Owns: the cdef, which is made from the headers themselves so that they stay the only truth; what is worked out once from
+the tables.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import subprocess
 import sysconfig
 from pathlib import Path
 
+from gdbrr.config.profiles import default_actions
 from gdbrr.errors import GdbrrError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +24,7 @@ HEADERS = (
     *("preload/patch/atomics.h", "preload/patch/decode.h"),
 )
 SOURCES = ("preload/log/codec.c", "preload/log/merge.c", "preload/patch/atomics.c", "preload/patch/decode.c")
-TABLES = ("preload/tables/ops.def", "preload/tables/knobs.def")
+TABLES = tuple(f"preload/tables/{name}.def" for name in ("ops", "knobs", "syscalls", "classes", "fence"))
 MODULE = "_native.abi3.so"
 
 _ENUMS = """
@@ -72,11 +74,13 @@ def build(out: Path | None = None, root: Path = ROOT, work: Path | None = None, 
     import cffi
 
     builder = cffi.FFI()
-    builder.cdef(declarations(root))
+    actions = default_actions()
+    builder.cdef(declarations(root) + f"static const uint8_t gr_default_actions[{len(actions)}];\n")
     builder.set_source(
         "gdbrr._native",
         '#include "preload/log/merge.h"\n#include "preload/patch/atomics.h"\n#include "preload/patch/decode.h"\n'
-        + _ENUMS,
+        + _ENUMS
+        + f"static const uint8_t gr_default_actions[] = {{ {', '.join(map(str, actions))} }};\n",
     )
     work.mkdir(parents=True, exist_ok=True)
     generated = work / "_native.c"

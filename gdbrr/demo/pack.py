@@ -6,9 +6,6 @@ Owns: the order, and where epochs begin.
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-
 from gdbrr import files
 from gdbrr.abi import Ctl, ffi, lib, map_ctl
 from gdbrr.demo import format as fmt
@@ -21,7 +18,10 @@ from gdbrr.quick import texts
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
-Progress = Callable[[str, float], None]
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    Progress = Callable[[str, float], None]
 
 EPOCH_TICKS = 4096
 EPOCH_BYTES = 16 << 20
@@ -176,6 +176,10 @@ def epoch_limits(ctl: Ctl) -> tuple[int, int]:
     return ctl.c.knob[lib.GR_KNOB_epoch_ticks] or EPOCH_TICKS, ctl.c.knob[lib.GR_KNOB_epoch_bytes] or EPOCH_BYTES
 
 
+def _packed(positions: list[int]) -> bytes:
+    return b"".join(each.to_bytes(8, "little") for each in positions)
+
+
 class _State:
     """How far a log is packed."""
 
@@ -237,7 +241,7 @@ class Packer:
         fed: dict[int, bytes] = {}
         runs = ffi.new("struct gr_run[]", fmt.ORDER_RUNS)
         positions = ffi.new("uint64_t[]", threads)
-        first, before = list(state.positions), array("Q", state.positions)
+        first, before = list(state.positions), _packed(state.positions)
         count, ticks = ffi.new("size_t *"), ffi.new("uint64_t *", state.ticks)
         size, base = ffi.new("uint64_t *", state.bytes), ffi.new("uint64_t *")
         epoch_ticks, epoch_bytes = self._epoch
@@ -262,10 +266,10 @@ class Packer:
             # INVARIANT(streams-before-order): the blocks that hold these operations are already written.
             over = answer in (lib.GR_MERGE_DONE, lib.GR_MERGE_NEED, lib.GR_MERGE_BAD, lib.GR_MERGE_GAP)
             if count[0] and (over or answer == lib.GR_MERGE_ROOM or ticks[0] - state.ticks >= fmt.ORDER_TICKS):
-                sink.order(bytes(ffi.buffer(runs))[: count[0] * fmt.RUN.size], ticks[0] - state.ticks, before.tobytes())
+                sink.order(bytes(ffi.buffer(runs))[: count[0] * fmt.RUN.size], ticks[0] - state.ticks, before)
                 lib.gr_merge_positions(merge, positions)
                 state.positions = [done + more for done, more in zip(first, positions, strict=True)]
-                before = array("Q", state.positions)
+                before = _packed(state.positions)
                 state.ticks, state.bytes, count[0] = ticks[0], size[0], 0
                 self._progress("packing", size[0] / max(log.used, 1))
             full = ticks[0] - epoch_start >= epoch_ticks or size[0] - epoch_size >= epoch_bytes

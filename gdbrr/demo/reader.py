@@ -7,15 +7,10 @@ Owns: the rule that a demo is readable up to its first damaged block, and no fur
 from __future__ import annotations
 
 import bisect
-import contextlib
 import os
 import stat
 import zlib
 from _thread import RLock
-from array import array
-from collections import OrderedDict
-from collections.abc import Iterator
-from types import TracebackType
 
 from gdbrr.demo import format as fmt
 from gdbrr.demo.events import Event, Walk, started_as
@@ -23,11 +18,16 @@ from gdbrr.demo.facts import Damage, DamagedDemo, End, Epoch, ThreadInfo
 from gdbrr.demo.format import BadBlock, Block, BlockType
 from gdbrr.demo.manifest import Manifest, parse
 from gdbrr.errors import GdbrrError
+from gdbrr.quick.numbers import Numbers
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING
 from gdbrr.quick.zstd import zstandard
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import ExitStack
+    from types import TracebackType
+
     from gdbrr.demo.referred import Referred
 
 CACHE = 32 << 20
@@ -39,8 +39,8 @@ class _ThreadBlocks:
     """The stream blocks of one thread: their numbers, and how many operations stand before the end of each."""
 
     def __init__(self) -> None:
-        self.number = array("L")
-        self.until = array("Q")
+        self.number = Numbers()
+        self.until = Numbers()
         self.bytes = 0
         self.last = 0  # stamp
 
@@ -53,11 +53,11 @@ class Demo:
         self._fd = fd
         self._size = os.fstat(fd).st_size
         self._zstd = zstandard.ZstdDecompressor(max_window_size=fmt.BLOCK_RAW * 2)
-        self._offset = array("Q")
+        self._offset = Numbers()
         self._header = bytearray()
         self._streams: dict[int, _ThreadBlocks] = {}
-        self._orders = array("L")
-        self._order_start = array("Q")
+        self._orders = Numbers()
+        self._order_start = Numbers()
         self._epoch_block: int | None = None
         self._end_block: int | None = None
         self._raw_total = self._cached = self.ticks = 0
@@ -67,8 +67,8 @@ class Demo:
         self._files: tuple[Referred, ...] | None = None
         self.taken_out: dict[int, tuple[str, Referred]] = {}
         """Of these, where they were put (gdbrr.launch.files)."""
-        self.at_close = contextlib.ExitStack()  # what was made on this machine for the demo
-        self._cache: OrderedDict[int, bytes] = OrderedDict()
+        self._at_close: ExitStack | None = None
+        self._cache: dict[int, bytes] = {}
         self._lock = RLock()  # cache and decompressor; a demo may be read from several threads
         self._threads: tuple[ThreadInfo, ...] | None = None
         self._epochs: tuple[Epoch, ...] | None = None
@@ -106,11 +106,20 @@ class Demo:
         return self._fd
 
     def close(self) -> None:
-        self.at_close.close()
+        if self._at_close:
+            self._at_close.close()
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
         self._cache.clear()
+
+    @property
+    def at_close(self) -> ExitStack:
+        """What was made on this machine for the demo."""
+        from contextlib import ExitStack
+
+        self._at_close = self._at_close or ExitStack()
+        return self._at_close
 
     def __enter__(self) -> Demo:
         return self
@@ -268,13 +277,13 @@ class Demo:
     def cached(self, number: int) -> bytes:
         """The same as content(), with the blocks used last kept at hand (CACHE bytes of them)."""
         with self._lock:
-            found = self._cache.get(number)
+            found = self._cache.pop(number, None)
             if found is None:
-                found = self._cache[number] = self.content(number)
+                found = self.content(number)
                 self._cached += len(found)
-                while self._cached > CACHE and len(self._cache) > 1:
-                    self._cached -= len(self._cache.popitem(last=False)[1])
-            self._cache.move_to_end(number)
+            self._cache[number] = found  # the one used last is the last one
+            while self._cached > CACHE and len(self._cache) > 1:
+                self._cached -= len(self._cache.pop(next(iter(self._cache))))
             return found
 
     def content(self, number: int) -> bytes:
@@ -287,10 +296,10 @@ class Demo:
     def broken(self, reason: str) -> DamagedDemo:
         return DamagedDemo(f"{self.path} is damaged: {reason}", hint=f"see what can be read: gdbrr info {self.path}")
 
-    def stream_blocks(self, thread: int) -> tuple[array[int], array[int]]:
+    def stream_blocks(self, thread: int) -> tuple[Numbers, Numbers]:
         """Numbers of the thread's stream blocks, and its operations up to the end of each."""
         known = self._streams.get(thread)
-        return (known.number, known.until) if known else (array("L"), array("Q"))
+        return (known.number, known.until) if known else (Numbers(), Numbers())
 
     # ---------------------------------------------------------------- what is in it
 
@@ -334,11 +343,12 @@ class Demo:
     def run_count(self) -> int:
         return sum(self.block(number).items for number in self._orders)
 
-    def order(self, which: int) -> tuple[int, array[int], array[int]]:
+    def order(self, which: int) -> tuple[int, memoryview[int], memoryview[int]]:
         """Order block `which`: its first tick, runs (thread, count, thread, count ...), operations before it."""
         number = self._orders[which]
-        block, raw = self.block(number), self.cached(number)
-        runs, positions = array("I", raw[: block.items * fmt.RUN.size]), array("Q", raw[block.items * fmt.RUN.size :])
+        block, raw = self.block(number), memoryview(self.cached(number))
+        size = block.items * fmt.RUN.size
+        runs, positions = raw[:size].cast("I"), raw[size:].cast("Q")
         counts = runs[1::2]
         if sum(counts) != block.first or not min(counts) or max(runs[0::2]) >= block.thread:
             raise self.broken(f"{fmt.name(block)} contradicts itself")

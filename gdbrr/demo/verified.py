@@ -6,12 +6,11 @@ Owns: NAME.demo.verified, which names the contents that were replayed.
 
 from __future__ import annotations
 
-import contextlib
-
 from gdbrr import files
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.hashes import blake2b
 from gdbrr.quick.paths import Path
+from gdbrr.quick.scopes import suppress
 
 SUFFIX = ".verified"
 _LARGEST = 1 << 10
@@ -24,7 +23,7 @@ def mark_of(demo: Path) -> Path:
 
 def mark(demo: Path) -> None:
     """Note that DEMO was replayed to its end. Where nothing can be written it stays unverified."""
-    with contextlib.suppress(OSError, GdbrrError):
+    with suppress(OSError, GdbrrError):
         files.write(mark_of(demo), _contents(demo) + "\n")
 
 

@@ -7,7 +7,6 @@ Owns: the order in which blocks may come; everything in a file it finished can b
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable
 
 from gdbrr.demo import format as fmt
 from gdbrr.demo.format import Block, BlockType
@@ -17,6 +16,7 @@ from gdbrr.quick.rows import TYPE_CHECKING
 from gdbrr.quick.zstd import zstandard
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import BinaryIO
 
 

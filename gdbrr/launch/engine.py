@@ -7,12 +7,14 @@ Owns: the values of LD_PRELOAD; which LD_* variables of a demo are obeyed.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import host
 from gdbrr.quick.paths import Path
-from gdbrr.quick.rows import Any, NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 PACKAGE = Path(__file__).resolve().parent.parent
 _PADDING = 256

@@ -6,14 +6,16 @@ Owns: what makes two hosts the same.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import struct
-from collections.abc import Callable, Mapping
 
 from gdbrr.files import regular
 from gdbrr.quick.paths import Path
-from gdbrr.quick.rows import Any
+from gdbrr.quick.rows import TYPE_CHECKING, Any
+from gdbrr.quick.scopes import suppress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 _PT_INTERP = 3
 _PT_NOTE = 4
@@ -183,7 +185,7 @@ def mapped_files(pid: int) -> dict[str, int]:
 def identity(path: str) -> dict[str, str | int]:
     """What tells whether a file is the same one later: the build-id, and for files without one size and time."""
     row: dict[str, str | int] = {"path": path, "build_id": build_id(path)}
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         st = os.stat(path)
         row.update(size=st.st_size, mtime=st.st_mtime_ns)
     return row

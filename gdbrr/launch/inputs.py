@@ -7,11 +7,13 @@ Owns: the manifest's `inputs`, `notices`, `unknown` and `children`.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 
 from gdbrr import abi
 from gdbrr.abi import lib
-from gdbrr.quick.rows import Any
+from gdbrr.quick.rows import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _MADE_UP = ("/proc/", "/sys/", "/dev/")
 """What the kernel makes up at each reading has no size or time of its own."""

@@ -7,18 +7,19 @@ nobody else can make its seal.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import pwd
 import stat
-from collections.abc import Iterator, Mapping
 
 from gdbrr import files
 from gdbrr.quick import texts
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, Any
+from gdbrr.quick.scopes import suppress
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from gdbrr.demo.reader import Demo
 
 _SIZE = 32
@@ -32,7 +33,7 @@ def places() -> Iterator[Path]:
     is for users without a home that can be written."""
     if os.path.isabs(given := os.environ.get("XDG_DATA_HOME", "")):
         yield Path(given) / _NAME
-    with contextlib.suppress(KeyError):
+    with suppress(KeyError):
         yield Path(pwd.getpwuid(os.geteuid()).pw_dir) / ".local/share" / _NAME
     if os.path.isabs(home := os.environ.get("HOME", "")):
         yield Path(home) / ".local/share" / _NAME
@@ -53,7 +54,7 @@ def _is_ours(st: os.stat_result, forbidden: int) -> bool:
 
 
 def _read(place: Path) -> bytes | None:
-    with contextlib.suppress(OSError), files.regular(place, follow=False) as file:
+    with suppress(OSError), files.regular(place, follow=False) as file:
         if _is_ours(os.fstat(file.fileno()), 0o077) and _is_ours(os.lstat(place.parent), 0o022):
             found = file.read(_SIZE + 1)
             return found if len(found) == _SIZE else None
@@ -63,9 +64,9 @@ def _read(place: Path) -> bytes | None:
 def _make(place: Path) -> bytes | None:
     """A new key there, or the one that somebody has made meanwhile."""
     fresh = place.with_name(f".key.{os.urandom(8).hex()}")
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for folder in (*reversed(place.parent.parents[:2]), place.parent):  # a home that is not there is not made
-            with contextlib.suppress(FileExistsError):
+            with suppress(FileExistsError):
                 folder.mkdir(mode=0o700)
         with files.new(fresh) as file:
             file.write(os.urandom(_SIZE))
@@ -98,10 +99,9 @@ def recorded(directory: Path) -> bool:
         return False
 
 
-def sealed(manifest: Mapping[str, Any], log: Path) -> dict[str, Any]:
+def sealed(manifest: Mapping[str, Any], log: Path, key: bytes | None) -> dict[str, Any]:
     """The manifest of a recording that logs to LOG, with a seal if there is a key."""
-    found = key()
-    return {**manifest, SEAL: _of_recording(manifest, os.lstat(log), found)} if found else {**manifest}
+    return {**manifest, SEAL: _of_recording(manifest, os.lstat(log), key)} if key else {**manifest}
 
 
 def _of_recording(manifest: Mapping[str, Any], log: os.stat_result, key: bytes) -> str:

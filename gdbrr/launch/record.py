@@ -6,13 +6,11 @@ Owns: NAME.demo.recording/ with its files ctl, log and manifest.json; the keys o
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import os
 import resource
 import select
 import time
-from collections.abc import Callable, Sequence
 
 import gdbrr
 from gdbrr import abi, files
@@ -27,9 +25,12 @@ from gdbrr.launch.signals import terminal_signals
 from gdbrr.quick import texts
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+from gdbrr.quick.scopes import suppress
 from gdbrr.quick.signals import signal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from gdbrr.config.profiles import Profile
     from gdbrr.demo.manifest import SavedAt
     from gdbrr.demo.pack import Summary
@@ -93,12 +94,12 @@ def _packing() -> None:
     from gdbrr.demo import pack  # noqa: F401  # it takes as long to import as a short program runs
 
 
-def _pack(directory: Path, demo: Path, knobs: dict[str, int], stop: SavedAt | None = None) -> Summary:
+def _pack(directory: Path, demo: Path, knobs: dict[str, int], key: bytes | None, stop: SavedAt | None) -> Summary:
     from gdbrr.demo import pack
 
     try:
         ticks, size = knobs["epoch_ticks"], knobs["epoch_bytes"]
-        return pack.pack(directory, demo, stop=stop, keep=True, epoch_ticks=ticks, epoch_bytes=size, key=own.key())
+        return pack.pack(directory, demo, stop=stop, keep=True, epoch_ticks=ticks, epoch_bytes=size, key=key)
     except GdbrrError as error:
         raise Kept(error.message, str(directory), error.hint) from None
 
@@ -114,6 +115,7 @@ class Recording:
         self.random = os.urandom(16)
         self.stack_limit = spawn.stack_limit()
         self.manifest = self._manifest()
+        self._key = own.key()
         self.pid = 0
         self.early: list[int] = []
         """Signals to hand on that came before there was a process."""
@@ -138,7 +140,6 @@ class Recording:
         except BaseException:
             scratch.remove(directory)
             raise
-        self._write_manifest()
 
     def _manifest(self) -> dict[str, Any]:
         request = self.request
@@ -179,16 +180,17 @@ class Recording:
 
     def _write_manifest(self) -> None:
         """In one step, because a controller that is killed leaves the directory to be packed."""
-        files.write(self.directory / "manifest.json", texts.dumps(own.sealed(self.manifest, self.directory / "log")))
+        manifest = own.sealed(self.manifest, self.directory / "log", self._key)
+        files.write(self.directory / "manifest.json", texts.dumps(manifest))
 
     def inherit_signals(self) -> None:
         """Let the program start with the signals ignored and blocked that this process has so."""
         ignored, blocked = spawn.own_signals()
         self.manifest["signals"] = {"ignored": ignored, "blocked": blocked}
-        self._write_manifest()
 
     def start(self, meanwhile: Callable[[], object] = int, **how: Any) -> int:
         """Start the program and return its process id; MEANWHILE see spawn.launch; HOW are further fields of Start."""
+        self._write_manifest()
         request, signals = self.request, self.manifest["signals"]
         preload = request.engine.preload(request.env.get("LD_PRELOAD", ""))
         env = [entry for entry in self.manifest["env"] if not entry.startswith("LD_PRELOAD=")]
@@ -217,7 +219,7 @@ class Recording:
 
     def hand_on(self, number: int) -> None:
         """Send the program a signal that was meant for it."""
-        with contextlib.suppress(ProcessLookupError):
+        with suppress(ProcessLookupError):
             os.kill(self.pid, number)
 
     def note_objects(self) -> None:
@@ -229,7 +231,7 @@ class Recording:
         new = [row for row in host.mapped_objects(self.pid) if row["path"] not in seen and row["path"] != engine]
         if new:
             self.manifest["objects"] += new
-            with contextlib.suppress(GdbrrError):  # a full disk is the log's business; at the end it is written again
+            with suppress(GdbrrError):  # a full disk is the log's business; at the end it is written again
                 self._write_manifest()
 
     def _note_unseen(self) -> None:
@@ -287,7 +289,7 @@ class Recording:
             )
 
     def pack(self, demo: Path, stop: SavedAt | None = None) -> Summary:
-        return _pack(self.directory, demo, self.request.profile.knobs(), stop)
+        return _pack(self.directory, demo, self.request.profile.knobs(), self._key, stop)
 
     def remove(self) -> None:
         self.page.close()
@@ -372,7 +374,7 @@ def _await_end(recording: Recording, wake: int) -> int:
         pid, status = os.waitpid(recording.pid, os.WNOHANG | os.WUNTRACED)
         if pid and os.WIFSTOPPED(status):
             os.kill(os.getpid(), signal.SIGSTOP)
-            with contextlib.suppress(ProcessLookupError):
+            with suppress(ProcessLookupError):
                 os.kill(recording.pid, signal.SIGCONT)
             continue
         if pid:
@@ -384,5 +386,5 @@ def _await_end(recording: Recording, wake: int) -> int:
             due, look = now + look, min(look * 1.5, _SLOWEST_LOOK)
         pause = _FIRST_LOOK if ahead.look() else min(pause * 1.5, _SLOWEST_PAUSE)
         if poll.poll(min(pause, due - now) * 1000):
-            with contextlib.suppress(BlockingIOError):
+            with suppress(BlockingIOError):
                 os.read(wake, 4096)

@@ -6,10 +6,8 @@ Owns: the temporary files of a replay; what of a demo may decide anything on thi
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
 
 from gdbrr import abi
 from gdbrr.abi import lib
@@ -23,9 +21,12 @@ from gdbrr.launch import own, scratch, settings, spawn
 from gdbrr.launch.shown import Shown
 from gdbrr.launch.watchdog import Overdue, Watchdog
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
+from gdbrr.quick.scopes import contextmanager, suppress
 from gdbrr.quick.signals import name_of, signal
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     from gdbrr.demo.reader import Demo
     from gdbrr.launch.carried.place import Placed
     from gdbrr.quick.paths import Path
@@ -270,11 +271,11 @@ def end_process(pid: int) -> None:
     if not is_child(pid):
         return
     group = False
-    with contextlib.suppress(ProcessLookupError):
+    with suppress(ProcessLookupError):
         group = os.getpgid(pid) == pid  # the fence keeps every copy in it, also those that nobody asked for
         (os.killpg if group else os.kill)(pid, signal.SIGKILL)
     deadline = time.monotonic() + _REAP_LIMIT
-    with contextlib.suppress(ChildProcessError):
+    with suppress(ChildProcessError):
         while time.monotonic() < deadline:
             reaped = os.waitpid(-pid if group else pid, os.WNOHANG)[0]
             if reaped and not group:
@@ -348,7 +349,7 @@ def _await_end(replay: Replay, shown: Shown, poll: Callable[[int], None] | None)
         shown.wait(_LOOK)
 
 
-@contextlib.contextmanager
+@contextmanager
 def standing_at(demo: Demo, tick: int, trust: bool, limit: float) -> Iterator[Replay | None]:
     """A replay that stands in front of TICK, or None when it did not get there within LIMIT seconds."""
     flags = lib.GR_SLOT_HOLD_PANIC | lib.GR_SLOT_HOLD_END

@@ -6,17 +6,20 @@ Owns: where the temporary files of a replay are. tempfile and shutil take longer
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator
 
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.paths import Path
+from gdbrr.quick.rows import TYPE_CHECKING
+from gdbrr.quick.scopes import contextmanager, suppress
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def remove(path: Path) -> None:
     """Remove a directory that holds files only, as far as that is to be had."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         for name in os.listdir(path):
             os.unlink(path / name)
         path.rmdir()
@@ -38,7 +41,7 @@ def _unwritable(path: Path, error: OSError) -> GdbrrError:
     return GdbrrError(f"{path.parent} cannot be written: {error.strerror}", "make room, or set TMPDIR")
 
 
-@contextlib.contextmanager
+@contextmanager
 def directory() -> Iterator[Path]:
     """A private directory that is gone as soon as it is not needed any more, with the files in it."""
     path = _fresh()
@@ -54,7 +57,7 @@ def directory() -> Iterator[Path]:
 
 def _nameless() -> int:
     flags = os.O_RDWR | os.O_CLOEXEC
-    with contextlib.suppress(OSError):  # some file systems know none
+    with suppress(OSError):  # some file systems know none
         return os.open(place(), flags | os.O_TMPFILE, 0o600)
     path = _fresh()
     try:
@@ -65,7 +68,7 @@ def _nameless() -> int:
     return fd
 
 
-@contextlib.contextmanager
+@contextmanager
 def file() -> Iterator[int]:
     """A private file without a name: nothing of it stays, whatever becomes of us."""
     fd = _nameless()

@@ -9,16 +9,19 @@ terminal or type into it. See struct gr_said in preload/abi.h.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import errno
 import fcntl
 import os
 import select
 import stat
-from types import TracebackType
 
 from gdbrr.abi import ffi, lib
 from gdbrr.errors import harmless
+from gdbrr.quick.rows import TYPE_CHECKING
+from gdbrr.quick.scopes import suppress
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 _HEAD: int = ffi.sizeof("struct gr_said")
 _MESSAGE = _HEAD + lib.GR_SAID_MOST
@@ -116,7 +119,7 @@ class Shown:
             ours, theirs = os.pipe2(os.O_CLOEXEC | os.O_DIRECT)
             self._ours, self._theirs = above_standard(ours), above_standard(theirs)
             os.set_blocking(self._ours, False)
-            with contextlib.suppress(OSError):  # up to a limit of the user's
+            with suppress(OSError):  # up to a limit of the user's
                 fcntl.fcntl(self._ours, fcntl.F_SETPIPE_SZ, _ROOM)
         self._poll = select.poll()
         self._process = -1
@@ -196,7 +199,7 @@ class Shown:
         fd = getattr(self, name)
         setattr(self, name, -1)
         if fd >= 0:
-            with contextlib.suppress(OSError):
+            with suppress(OSError):
                 os.close(fd)
 
     def __enter__(self) -> Shown:

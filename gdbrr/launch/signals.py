@@ -6,12 +6,14 @@ Owns: the handlers of this process, until the program is gone.
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Callable, Iterator
 
-from gdbrr.quick.rows import Any
+from gdbrr.quick.rows import TYPE_CHECKING, Any
+from gdbrr.quick.scopes import contextmanager
 from gdbrr.quick.signals import signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
 
 _FAULTS = {signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGTRAP, signal.SIGSYS}
 _STOPPING = {signal.SIGSTOP, signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU, signal.SIGCONT}
@@ -23,7 +25,7 @@ One that stops the group stops us with it, and a fault of our own is none of the
 """
 
 
-@contextlib.contextmanager
+@contextmanager
 def terminal_signals(forward: Callable[[int], None], last: Callable[[int], object] = int) -> Iterator[int]:
     """Leave the signals of terminal and group to the program and outlive them; yields what any makes readable.
 

@@ -8,19 +8,21 @@ Owns: the launcher's command line, and how its refusals become errors.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import resource
 import select
-from collections.abc import Callable, Mapping, Sequence
 
 from gdbrr.abi import Ctl, lib
 from gdbrr.ctl.control import START_LIMIT, is_child, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch.engine import Engine
 from gdbrr.quick.paths import Path
-from gdbrr.quick.rows import NamedTuple
+from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
+from gdbrr.quick.scopes import suppress
 from gdbrr.quick.signals import signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 NOT_FOUND = 127
 NOT_EXECUTABLE = 126
@@ -141,7 +143,7 @@ def launch(
             raise GdbrrError(f"process {pid} was not started by gdbrr", "the program has tampered with its pages")
         return pid
     if pid:  # it was made, then refused and killed
-        with contextlib.suppress(ChildProcessError):
+        with suppress(ChildProcessError):
             os.waitpid(pid, 0)
     if slot.panic.set and slot.panic.code == lib.GR_PANIC_REFUSED:
         panic = read_panic(slot.panic)

@@ -7,13 +7,13 @@ whose end is searched for in a loop has a minute more, and says itself where it 
 
 from __future__ import annotations
 
-import contextlib
 import os
 
 from gdbrr.abi import lib
 from gdbrr.ctl.control import is_stopped
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
+from gdbrr.quick.scopes import suppress
 
 if TYPE_CHECKING:
     from gdbrr.demo.reader import Demo
@@ -116,7 +116,7 @@ def used_by(pid: int) -> float | None:
     """Seconds of processor time of a process that could use more; None where all its threads wait."""
     used, wants = 0, False
     for path in Path(f"/proc/{pid}/task").glob("*/stat"):
-        with contextlib.suppress(OSError):
+        with suppress(OSError):
             fields = _fields(path)
             wants |= fields[0] == "R"
             used += int(fields[11]) + int(fields[12])
@@ -125,7 +125,7 @@ def used_by(pid: int) -> float | None:
 
 def ran(pid: int, tid: int = 0) -> float:
     """Seconds of processor time that a process has had, or one thread of it; 0 of one that is no more."""
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         fields = _fields(Path(f"/proc/{pid}/task/{tid}/stat" if tid else f"/proc/{pid}/stat"))
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return 0.0

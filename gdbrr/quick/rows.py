@@ -1,6 +1,6 @@
-"""typing.NamedTuple and the names of annotations, without typing: that compiles each annotation.
+"""typing.NamedTuple and the names of annotations, without typing and collections: those compile each annotation.
 
-Runs in: everywhere, GDB's Python included. May call: collections.
+Runs in: everywhere, GDB's Python included. May call: nothing.
 Owns: nothing.
 """
 
@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NamedTuple
 else:
-    from collections import namedtuple
+    from _collections import _tuplegetter
 
     Any = object
 
@@ -21,13 +21,47 @@ else:
 
         def __new__(cls, name, bases, space):
             fields = space.get("__annotations__", {})
-            defaults = [space.pop(field) for field in fields if field in space]
-            made = namedtuple(name, fields, defaults=defaults, module=space["__module__"])
-            made.__annotations__ = fields
-            made.__qualname__ = space["__qualname__"]
-            for key, value in space.items():
-                if not hasattr(made, key) or key in ("__doc__", "__str__", "__new__", "__repr__", "count", "index"):
-                    setattr(made, key, value)
-            return made
+            defaults = {field: space.pop(field) for field in fields if field in space}
+            for number, field in enumerate(fields):
+                space[field] = _tuplegetter(number, f"Alias for field number {number}")
+            if "__new__" not in space and fields:
+                given = f"{', '.join(fields)},"
+                made = eval(f"lambda _cls, {given}: _new(_cls, ({given}))", {"_new": tuple.__new__, "__name__": name})
+                made.__defaults__ = tuple(defaults.values())
+                made.__name__ = "__new__"
+                space["__new__"] = made
+            row = {
+                "__slots__": (),
+                "_fields": tuple(fields),
+                "__match_args__": tuple(fields),
+                "_field_defaults": defaults,
+            }
+            return type(name, (tuple,), {**_METHODS, **row, **space})
+
+    @classmethod
+    def _make(cls, values):
+        made = tuple.__new__(cls, values)
+        if len(made) != len(cls._fields):
+            raise TypeError(f"Expected {len(cls._fields)} arguments, got {len(made)}")
+        return made
+
+    def _replace(self, /, **values):
+        made = self._make(map(values.pop, self._fields, self))
+        if values:
+            raise ValueError(f"Got unexpected field names: {list(values)!r}")
+        return made
+
+    def _asdict(self):
+        return dict(zip(self._fields, self, strict=True))
+
+    def _repr(self):
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
+
+    def _given(self):
+        return tuple(self)
+
+    _METHODS = {
+        "_make": _make, "_replace": _replace, "_asdict": _asdict, "__repr__": _repr, "__getnewargs__": _given,
+    }  # fmt: skip
 
     NamedTuple = type.__new__(_Made, "NamedTuple", (), {})

@@ -6,11 +6,11 @@ Owns: nothing. `loads` and `dumps` are those of json for what is asked for here.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from gdbrr.quick.rows import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     _json: Any
 else:
     try:

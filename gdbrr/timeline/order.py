@@ -33,7 +33,7 @@ class Order:
     def _read_block(self, which: int) -> tuple[array[int], array[int]]:
         """Of order block WHICH: the thread of each run, and the tick behind each run."""
         base, runs, _ = self._demo.order(which)
-        return runs[0::2], array("Q", (base + count for count in accumulate(runs[1::2])))
+        return array("I", runs[0::2]), array("Q", (base + count for count in accumulate(runs[1::2])))
 
     def thread_of(self, tick: int) -> int:
         """Index of the thread whose operation TICK is."""

@@ -243,7 +243,7 @@ def loaded_in_gdb() -> list[Path]:
     """The files of gdbrr that sourcing gdbinit.py loads."""
     files = [path for path in (ROOT / "gdbrr" / "ingdb").rglob("*.py") if path.name != "docs.py"]
     others = ("__init__.py", "errors.py", "config/__init__.py", "config/tables.py", "config/grammar.py",
-              "quick/__init__.py", "quick/paths.py", "quick/rows.py",
+              "quick/__init__.py", "quick/kept.py", "quick/paths.py", "quick/rows.py",
               "timeline/__init__.py", "timeline/model.py")  # fmt: skip
     return [ROOT / "gdbinit.py", *files, *(ROOT / "gdbrr" / name for name in others)]
 

@@ -384,3 +384,13 @@ def test_show_names_what_is_wrong(capsys: pytest.CaptureFixture[str]) -> None:
     assert capsys.readouterr().err == "gdbrr profiles: there is no profile 'spares'. Did you mean sparse?\n"
     assert cli.main(["profiles", "show", "--program", "./no-such-program"]) == 1
     assert "there is no program ./no-such-program" in capsys.readouterr().err
+
+
+def test_what_the_native_module_holds_is_what_the_tables_say() -> None:
+    plain = profiles.resolve(None, None, [], Path("/nonexistent"))
+    assert plain.actions() == plain.computed_actions()
+    assert b"".join(plain.actions()) == profiles.default_actions()
+    other = profiles.resolve(None, None, ["time=native"], Path("/nonexistent"))
+    assert other.actions() == other.computed_actions() != plain.actions()
+    one = profiles.resolve(None, None, ["calls.getpid=native"], Path("/nonexistent"))
+    assert one.actions() == one.computed_actions() != plain.actions()

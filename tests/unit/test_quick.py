@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import bisect
+import contextlib
+import functools
 import hashlib
 import json
 import math
@@ -12,6 +15,7 @@ import signal
 import subprocess
 import sys
 import typing
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,7 +23,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdbrr.quick import hashes, paths, rows, signals, texts, zstd
+from gdbrr.quick import hashes, kept, numbers, paths, rows, scopes, signals, texts, zstd
 from harness import ROOT
 
 Path: Any = paths.Path
@@ -174,7 +178,7 @@ def test_zstd_is_zstandards(data: bytes) -> None:
 def test_nothing_large_is_imported_for_them() -> None:
     code = (
         "import sys; before = set(sys.modules)\n"
-        "from gdbrr.quick import hashes, paths, rows, signals, texts, zstd\n"
+        "from gdbrr.quick import hashes, kept, numbers, paths, rows, scopes, signals, texts, zstd\n"
         "texts.loads(texts.dumps({})); paths.Path('/a').parent / 'b'; zstd.zstandard.ZstdCompressor()\n"
         "print(*set(sys.modules) - before)"
     )
@@ -183,3 +187,92 @@ def test_nothing_large_is_imported_for_them() -> None:
     )
     large = {"argparse", "enum", "hashlib", "json", "pathlib", "platform", "re", "signal", "typing", "zstandard"}
     assert not set(done.stdout.split()) & large
+
+
+@pytest.mark.parametrize("lib", [scopes, contextlib])
+def test_a_scope_is_contextlibs(lib: Any) -> None:
+    seen: list[str] = []
+
+    @lib.contextmanager
+    def scope(raises: bool = False, swallows: bool = False) -> Iterator[int]:
+        """Its words."""
+        seen.append("in")
+        try:
+            yield 7
+        except KeyError as error:
+            if raises:
+                raise ValueError from error
+            if not swallows:
+                raise
+        finally:
+            seen.append("out")
+
+    with scope() as value:
+        assert value == 7 and seen == ["in"]
+    assert seen == ["in", "out"] and scope.__doc__ == "Its words." and scope.__name__ == "scope"
+    with scope(swallows=True):
+        raise KeyError
+    with pytest.raises(ValueError), scope(raises=True):
+        raise KeyError
+    for kind in (KeyError, OSError, StopIteration, GeneratorExit, RuntimeError, KeyboardInterrupt):
+        with pytest.raises(kind), scope():
+            raise kind
+    assert seen == ["in", "out"] * 9
+
+    @lib.contextmanager
+    def twice() -> Iterator[None]:
+        yield
+        yield
+
+    @lib.contextmanager
+    def never() -> Iterator[None]:
+        yield from ()
+
+    for wrong in (twice, never):
+        with pytest.raises(RuntimeError), wrong():
+            pass
+    with lib.suppress(KeyError, OSError):
+        raise FileNotFoundError
+    with pytest.raises(ValueError), lib.suppress(KeyError):
+        raise ValueError
+    with lib.suppress():
+        pass
+
+
+@pytest.mark.parametrize("lib", [kept, functools])
+def test_what_is_kept_is_made_once(lib: Any) -> None:
+    made: list[object] = []
+
+    class Thing:
+        @lib.cached_property
+        def value(self) -> int:
+            """Its words."""
+            made.append(self)
+            return len(made)
+
+    @lib.cache
+    def twice(number: int) -> int:
+        made.append(number)
+        return 2 * number
+
+    thing, other = Thing(), Thing()
+    assert (thing.value, thing.value, other.value, thing.value) == (1, 1, 2, 1)
+    assert (twice(3), twice(3), twice(4)) == (6, 6, 8) and made[2:] == [3, 4]
+    twice.cache_clear()
+    assert twice(3) == 6 and made[4:] == [3] and twice.__wrapped__(5) == 10
+    assert Thing.value.__doc__ == "Its words."
+
+
+@given(st.lists(st.integers(0, (1 << 64) - 1)), st.integers(0, 1 << 64))
+def test_numbers_are_a_list(values: list[int], other: int) -> None:
+    made = numbers.Numbers()
+    for value in sorted(values):
+        made.append(value)
+    assert list(made) == sorted(values) and len(made) == len(values) and bool(made) == bool(values)
+    assert bisect.bisect_right(made, other) == bisect.bisect_right(sorted(values), other)
+    for index in range(-len(values) - 1, len(values) + 1):
+        if -len(values) <= index < len(values):
+            assert made[index] == sorted(values)[index]
+        else:
+            with pytest.raises(IndexError):
+                made[index]

@@ -11,9 +11,9 @@ import pytest
 from harness import ROOT
 
 ALL = {
-    "argparse", "dataclasses", "difflib", "enum", "hashlib", "importlib", "inspect", "json", "locale", "pathlib",
-    "random", "re", "secrets", "shutil", "signal", "site", "socket", "tempfile", "threading", "tomli", "tomllib",
-    "typing",
+    "argparse", "array", "collections", "contextlib", "dataclasses", "difflib", "enum", "functools", "hashlib",
+    "importlib", "inspect", "json", "locale", "pathlib", "random", "re", "secrets", "shutil", "signal", "site",
+    "socket", "tempfile", "threading", "tomli", "tomllib", "typing",
 }  # fmt: skip
 NOT_IMPORTED = {
     "record": ALL | {"ctypes", "gdbrr.demo.reader"},

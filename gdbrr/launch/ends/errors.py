@@ -6,14 +6,16 @@ Owns: which errors leave the program free to be run without a recording.
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
-
 from gdbrr.abi import lib
 from gdbrr.config import tables
 from gdbrr.ctl.control import Panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import spawn
+from gdbrr.quick.rows import TYPE_CHECKING
+from gdbrr.quick.scopes import contextmanager
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 LIMITS = "docs/limits.md says what can be recorded"
 
@@ -37,7 +39,7 @@ class InTheWay(NotBegun):
     """Somebody else records under this name."""
 
 
-@contextlib.contextmanager
+@contextmanager
 def before_it_runs() -> Iterator[None]:
     """What goes wrong in here is the machine's fault or gdbrr's, unless there is no such program."""
     try:

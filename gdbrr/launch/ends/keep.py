@@ -6,9 +6,11 @@ Owns: the rules of `--save-on`; which signals are a crash.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
+from gdbrr.quick.rows import TYPE_CHECKING
 from gdbrr.quick.signals import name_of, signal
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 CRASHES = frozenset(
     (
