@@ -77,11 +77,18 @@ struct gr_chunk {
 	uint64_t run;        // the run that has no event yet: operations (upper half) and rolling hash
 	uint64_t run_at;     // it belongs behind this many bytes. INVARIANT(run-or-event): void where `used` differs
 	uint64_t run_delta;  // the stamp of its first operation, from the one of the event before
+	uint64_t full;       // 1: its thread writes no more to it
 };
 
 // What a chunk with this magic holds are bytes of a file that the log refers to and that was about to change: `thread` is the file's
 // number, `base_stamp` where they begin in it, `used` how many they are.
 #define GR_KEPT_MAGIC 0x54504b47
+// INVARIANT(taken-out-then-free): a full chunk whose bytes the controller has taken out of the log (gdbrr/ctl/drain.py) gets this in
+// place of its magic, then goes into `gr_ctl.free`, from where a thread takes it for its next one. Its length stays what it is, so what
+// lies in it is never taken for headers. A log so drained stays as long as it is, in pages that are there.
+#define GR_CHUNK_FREE 0x45455246
+#define GR_CHUNK_UNITS 16 // of chunks that are taken out: each but the first ones of a thread
+#define GR_FREE_CHUNKS 64
 
 // A run: operations on locks and semaphores that follow each other in a thread. The first one may have a stamp of its own, the others
 // have the same. Its event holds how many there are and a rolling hash of each one's kind and object.
@@ -349,6 +356,8 @@ struct gr_ctl {
 	uint32_t files;      // rows of `file` that are in use
 	uint32_t pad_files;
 	struct gr_file file[GR_FILES];
+	uint32_t free[GR_FREE_CHUNKS]; // recording: the first unit of chunks that can be written to again, plus 1; 0: none
+	uint64_t drained;    // recording: bytes on disk of what was taken out of the log
 	uint64_t digest_len; // bytes of digest[]; 0: it did not fit
 	uint8_t digest[GR_DIGEST_ROOM];
 	uint64_t trace[GR_TRACE_MAX];

@@ -10,6 +10,7 @@ import os
 
 from gdbrr.abi import ffi, lib
 from gdbrr.demo import format as fmt
+from gdbrr.demo.drained import Drained
 from gdbrr.errors import GdbrrError
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
@@ -29,6 +30,8 @@ class Chunk(NamedTuple):
     base: int
     run: tuple[int, int, int] | None
     """The run that has no event yet: operations, hash, stamp from the event before."""
+    record: int = -1
+    """Of the file `drained`, where it was taken out of the log: OFFSET is in that."""
 
 
 class Kept(NamedTuple):
@@ -81,9 +84,9 @@ def _run_event(run: tuple[int, int, int], last: int) -> bytes:
 class Log:
     """The log up to where it was looked at last."""
 
-    def __init__(self, fd: int, lost: Callable[[int, str], None] | None) -> None:
+    def __init__(self, fd: int, lost: Callable[[int, str], None] | None, drained: Drained | None = None) -> None:
         """LOST is told of a thread of which no more can be read, and why. Without it the log is one that is written to
-        meanwhile: what cannot be read yet comes later."""
+        meanwhile: what cannot be read yet comes later. DRAINED is what was taken out of it."""
         self._fd = fd
         self._lost_to = lost
         self._header = ffi.new("struct gr_chunk *")
@@ -93,6 +96,11 @@ class Log:
         self._empty: list[int] = []
         """Units that had no header: taken, but never committed, or not yet."""
         self._at: dict[int, _At] = {}
+        self._drained = drained
+        self._taken: set[tuple[int, int]] = set()
+        """Threads and numbers of chunks in it: a controller that was killed has left some in the log as well."""
+        for record, offset, head in drained.chunks() if drained else ():
+            self._take(record, offset, ffi.from_buffer("struct gr_chunk *", head))
         self.broken: set[int] = set()
         self.bound = fmt.STREAM_RAW
 
@@ -130,7 +138,7 @@ class Log:
     def _read(self, offset: int, units: int, again: int | None = None) -> int:
         """Take in the chunk at OFFSET (AGAIN: as which of its thread's); tells how many units it has, 0 for none."""
         header = self._header
-        magics = (lib.GR_CHUNK_MAGIC, lib.GR_KEPT_MAGIC)
+        magics = (lib.GR_CHUNK_MAGIC, lib.GR_KEPT_MAGIC, lib.GR_CHUNK_FREE)
         if os.preadv(self._fd, [ffi.buffer(header)], offset) != _CHUNK or header.magic not in magics:
             return 0
         fits = 0 < header.units <= units and header.used <= header.units * lib.GR_UNIT - _CHUNK
@@ -140,12 +148,28 @@ class Log:
             if header.used:
                 self.kept.append(Kept(header.thread, header.base_stamp, header.used, offset + _CHUNK))
             return int(header.units)
+        if header.magic == lib.GR_CHUNK_FREE or (header.thread, header.seq) in self._taken:
+            return int(header.units)
         chunk = Chunk(header.seq, offset + _CHUNK, header.used, header.base_stamp, _run_of(header))
         if again is None:
             self._chunks.setdefault(header.thread, []).append(chunk)
         else:
             self._chunks[header.thread][again] = chunk
         return int(header.units)
+
+    def _take(self, record: int, offset: int, header: Any) -> None:
+        usual = header.units == lib.GR_CHUNK_UNITS and header.used <= header.units * lib.GR_UNIT - _CHUNK
+        if (header.thread, header.seq) in self._taken or header.thread >= fmt.MAX_THREADS or not usual:
+            raise damaged("a chunk that was taken out of it makes no sense")
+        self._taken.add((header.thread, header.seq))
+        chunk = Chunk(header.seq, offset, header.used, header.base_stamp, _run_of(header), record)
+        self._chunks.setdefault(header.thread, []).append(chunk)
+
+    def _bytes(self, chunk: Chunk, at: int, size: int) -> bytes:
+        size = min(size, chunk.used - at)
+        if chunk.record < 0 or not self._drained:
+            return os.pread(self._fd, size, chunk.offset + at)
+        return self._drained.body(chunk.record)[chunk.offset + at : chunk.offset + at + size]
 
     def blocks(self, thread: int) -> Iterator[Block]:
         """What of a thread was not read before: whole events, joined over chunks whose stamps go on from each other."""
@@ -182,7 +206,7 @@ class Log:
         want = self.bound
         span = ffi.new("struct gr_span *")
         while at.offset < chunk.used:
-            raw = os.pread(self._fd, min(want, chunk.used - at.offset), chunk.offset + at.offset)
+            raw = self._bytes(chunk, at.offset, want)
             before = at.last
             lib.gr_span_scan(ffi.from_buffer(raw), len(raw), 1 if want > self.bound else _ALL, before, span)
             if span.events:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from gdbrr import files
 from gdbrr.abi import Ctl, ffi, lib, map_ctl
+from gdbrr.demo import drained, seal
 from gdbrr.demo import format as fmt
-from gdbrr.demo import seal
 from gdbrr.demo.log import Block, Log
 from gdbrr.demo.manifest import Manifest, parse
 from gdbrr.demo.writer import Writer
@@ -27,7 +27,7 @@ EPOCH_TICKS = 4096
 EPOCH_BYTES = 16 << 20
 _ALL = (1 << 64) - 1
 _END_KINDS = {1: "exit", 2: "signal"}
-_FILES = ("ctl", "log", "manifest.json")
+_FILES = ("ctl", "log", drained.NAME, "manifest.json")
 LARGEST = 64 << 20
 """Bytes of a manifest that is not packed yet."""
 
@@ -73,10 +73,12 @@ def pack(
     except OSError as error:
         hint = "name a directory that gdbrr record made"
         raise GdbrrError(f"{recording} is not a recording: {error.strerror}", hint=hint) from None
-    with log:
+    with log, _drained(recording) as taken:
         notes: list[str] = []
         reader = Log(
-            log.fileno(), lambda thread, what: notes.append(f"thread {thread}: {what}; the demo ends in front of it")
+            log.fileno(),
+            lambda thread, what: notes.append(f"thread {thread}: {what}; the demo ends in front of it"),
+            taken,
         )
         with map_ctl(recording / "ctl", write=False) as ctl:
             manifest = parse(_with_end(raw, ctl, end, stop, noted))
@@ -107,6 +109,15 @@ def pack(
         notes.append(overtaking(overtaken))
     threads = sum(1 for n in packer.state.positions if n)
     return Summary(writer.ticks, threads, len(packer.epochs()), total, writer.stream_bytes, tuple(notes), refers.stay)
+
+
+def _drained(recording: Path) -> drained.Drained:
+    try:
+        return drained.Drained(files.regular(recording / drained.NAME, follow=False))
+    except FileNotFoundError:
+        return drained.Drained(None)
+    except OSError as error:
+        raise GdbrrError(f"{recording} is not a recording: {error.strerror}") from None
 
 
 class _References:

@@ -1,7 +1,7 @@
 """Recording: the directory a run is logged into, the run itself, and packing it into a demo.
 
 Runs in: commands outside GDB and the server. May call: errors, abi, config, demo, ctl, launch.
-Owns: NAME.demo.recording/ with its files ctl, log and manifest.json; the keys of the manifest.
+Owns: NAME.demo.recording/ with its files ctl, log, drained and manifest.json; the keys of the manifest.
 """
 
 from __future__ import annotations
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
 SUFFIX = ".recording"
 _FIRST_LOOK = 0.001
 _SLOWEST_LOOK = 0.5
-_SLOWEST_PAUSE = 0.1
-"""Between two looks at how far the log has come, which cost less."""
 
 
 class Request(NamedTuple):
@@ -384,7 +382,7 @@ def _await_end(recording: Recording, wake: int) -> int:
         if now >= due:
             recording.note_objects()
             due, look = now + look, min(look * 1.5, _SLOWEST_LOOK)
-        pause = _FIRST_LOOK if ahead.look() else min(pause * 1.5, _SLOWEST_PAUSE)
+        pause = ahead.look(pause)
         if poll.poll(min(pause, due - now) * 1000):
             with suppress(BlockingIOError):
                 os.read(wake, 4096)

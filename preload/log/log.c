@@ -74,10 +74,13 @@ static long populate(uint64_t to)
 	return 0;
 }
 
-// Where others write much more, this thread's chunk has gone with what lies around it, and come back.
+// Where others write much more, this thread's chunk has gone with what lies around it, and come back. Where chunks are written to
+// again, it will be, and stays.
+static bool again;
+
 static void chunk_is_full(const struct gr_thread *self)
 {
-	if (self->chunk && (uint64_t)self->chunk < __atomic_load_n(&gone, __ATOMIC_RELAXED))
+	if (self->chunk && (uint64_t)self->chunk < __atomic_load_n(&gone, __ATOMIC_RELAXED) && !__atomic_load_n(&again, __ATOMIC_RELAXED))
 		gr_log_let_go(self);
 }
 
@@ -89,12 +92,26 @@ void gr_log_let_go(const struct gr_thread *self)
 
 // Threads may come and go all the time, and what one leaves empty stays so: its first chunk is small, each further one twice as large.
 #define DOUBLED 4 // times
+_Static_assert(1 << DOUBLED == GR_CHUNK_UNITS, "each but the first ones");
+
+// One of those that were given back last: at first it is not mapped, then most likely in the processor's caches.
+static struct gr_chunk *free_chunk(void)
+{
+	for (int i = 0; i < GR_FREE_CHUNKS; i++) {
+		uint32_t *place = &gr_ctl->free[i], unit = __atomic_load_n(place, __ATOMIC_RELAXED) ? __atomic_exchange_n(place, 0, __ATOMIC_ACQUIRE) : 0;
+		if (!unit)
+			continue;
+		__atomic_store_n(&again, true, __ATOMIC_RELAXED);
+		return (struct gr_chunk *)(GR_DATA_ADDR + (uint64_t)(unit - 1) * GR_UNIT);
+	}
+	return NULL;
+}
 
 // So many units of the log, whose pages are there; NULL when there are none, and the recording has ended with that or goes on without.
 static struct gr_chunk *take_units(struct gr_thread *self, uint64_t units)
 {
 	uint64_t first = __atomic_fetch_add(&gr_ctl->units, units, __ATOMIC_RELAXED);
-	if ((first + units) * GR_UNIT > gr_ctl->data_size) {
+	if ((first + units) * GR_UNIT + __atomic_load_n(&gr_ctl->drained, __ATOMIC_RELAXED) > gr_ctl->data_size) {
 		__atomic_fetch_sub(&gr_ctl->units, units, __ATOMIC_RELAXED); // they do not exist
 		full(self, "the log has reached its limit of %u bytes", gr_ctl->data_size, 0);
 		return NULL;
@@ -123,20 +140,21 @@ static bool new_chunk(struct gr_thread *self, size_t need)
 	uint64_t units = (sizeof(struct gr_chunk) + need + GR_RUN_ROOM + GR_UNIT - 1) / GR_UNIT;
 	uint64_t wanted = 1U << (self->seq < DOUBLED ? self->seq : DOUBLED);
 	units = units > wanted ? units : wanted;
-	uint64_t size = units * GR_UNIT;
-	struct gr_chunk *chunk = take_units(self, units);
-	if (!chunk)
+	if (self->chunk)
+		__atomic_store_n(&self->chunk->full, 1, __ATOMIC_RELEASE);
+	struct gr_chunk *chunk = units == GR_CHUNK_UNITS ? free_chunk() : NULL;
+	if (!chunk && !(chunk = take_units(self, units)))
 		return false;
 	chunk_is_full(self);
 	chunk->thread = self->pub.index;
 	chunk->seq = self->seq++;
 	chunk->units = units;
 	chunk->base_stamp = self->stamp;
-	chunk->used = chunk->run = chunk->run_at = chunk->run_delta = 0;
+	chunk->used = chunk->run = chunk->run_at = chunk->run_delta = chunk->full = 0;
 	__atomic_store_n(&chunk->magic, GR_CHUNK_MAGIC, __ATOMIC_RELEASE);
 	self->chunk = chunk;
 	self->pos = (uint8_t *)(chunk + 1);
-	self->end = (uint8_t *)chunk + size - GR_RUN_ROOM;
+	self->end = (uint8_t *)chunk + units * GR_UNIT - GR_RUN_ROOM;
 	return true;
 }
 

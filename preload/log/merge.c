@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "../core/ops.h"
 
@@ -63,6 +64,80 @@ void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t 
 void gr_span_until(const uint8_t *src, size_t avail, unsigned kind, uint64_t base, struct gr_span *ret)
 {
 	scan(src, avail, SIZE_MAX, kind, base, ret);
+}
+
+// ---------------------------------------------------------------- what can be taken out of a log
+static struct gr_chunk *chunk_at(const uint8_t *log, uint32_t unit)
+{
+	return (struct gr_chunk *)(log + (uint64_t)unit * GR_UNIT);
+}
+
+// Chunks of other sizes stay in the log: the first ones of a thread, and large events.
+static void find_chunks(struct gr_drain *drain, const uint8_t *log, uint64_t units)
+{
+	while (drain->seen < units && drain->known < GR_DRAIN_KNOWN) {
+		const struct gr_chunk *chunk = chunk_at(log, drain->seen);
+		uint32_t magic = __atomic_load_n(&chunk->magic, __ATOMIC_ACQUIRE), length = chunk->units;
+		if ((magic != GR_CHUNK_MAGIC && magic != GR_KEPT_MAGIC) || length == 0 || length > units - drain->seen)
+			break; // taken, and not begun yet
+		if (magic == GR_CHUNK_MAGIC && length == GR_CHUNK_UNITS)
+			drain->unit[drain->known++] = drain->seen;
+		drain->seen += length;
+	}
+}
+
+static void copy_chunk(struct gr_drain *drain, const struct gr_chunk *chunk)
+{
+	struct gr_chunk *head = &drain->head[drain->count];
+	uint64_t room = GR_CHUNK_UNITS * GR_UNIT - sizeof *chunk;
+	*head = *chunk;
+	head->full = 0;
+	head->used = head->used < room ? head->used : room;
+	memcpy(drain->body + drain->bytes, chunk + 1, head->used);
+	drain->bytes += head->used;
+}
+
+uint32_t gr_drain_take(struct gr_drain *drain, const uint8_t *log, uint64_t units, uint64_t size)
+{
+	uint32_t kept = 0;
+	drain->count = drain->bytes = 0;
+	find_chunks(drain, log, units < size ? units : size);
+	for (uint32_t i = 0; i < drain->known; i++) {
+		const struct gr_chunk *chunk = chunk_at(log, drain->unit[i]);
+		bool full = __atomic_load_n(&chunk->full, __ATOMIC_ACQUIRE) && __atomic_load_n(&chunk->magic, __ATOMIC_ACQUIRE) == GR_CHUNK_MAGIC;
+		if (full && drain->count < GR_DRAIN_MOST) {
+			copy_chunk(drain, chunk);
+			drain->taken[drain->count++] = drain->unit[i];
+		} else {
+			drain->unit[kept++] = drain->unit[i];
+		}
+	}
+	drain->known = kept;
+	return drain->count;
+}
+
+static bool give(uint32_t unit, uint32_t *places)
+{
+	for (int i = 0; i < GR_FREE_CHUNKS; i++)
+		if (!__atomic_load_n(&places[i], __ATOMIC_RELAXED)) {
+			__atomic_store_n(&places[i], unit + 1, __ATOMIC_RELEASE);
+			return true;
+		}
+	return false;
+}
+
+uint32_t gr_drain_give(struct gr_drain *drain, uint8_t *log, uint32_t *places)
+{
+	while (drain->count) {
+		uint32_t unit = drain->taken[--drain->count];
+		struct gr_chunk *chunk = chunk_at(log, unit);
+		chunk->full = 0;
+		__atomic_store_n(&chunk->magic, GR_CHUNK_FREE, __ATOMIC_RELEASE);
+		if (drain->known == GR_DRAIN_KNOWN || !give(unit, places))
+			return unit;
+		drain->unit[drain->known++] = unit;
+	}
+	return 0;
 }
 
 #define CLONE 56

@@ -35,6 +35,28 @@ void gr_span_scan(const uint8_t *src, size_t avail, size_t max_events, uint64_t 
 // The same up to the first event of a kind.
 void gr_span_until(const uint8_t *src, size_t avail, unsigned kind, uint64_t base, struct gr_span *ret);
 
+// Of a log that is written to, what can be taken out of it (gdbrr/ctl/drain.py).
+#define GR_DRAIN_KNOWN 4096
+#define GR_DRAIN_MOST 16
+#define GR_DRAIN_BYTES (GR_DRAIN_MOST * GR_CHUNK_UNITS * GR_UNIT)
+struct gr_drain {
+	uint32_t seen;                 // units whose chunks are known
+	uint32_t known;                // chunks that may be full soon
+	uint32_t unit[GR_DRAIN_KNOWN]; // their first units
+	uint32_t count;                // chunks taken out at once
+	uint32_t taken[GR_DRAIN_MOST];
+	uint32_t bytes;
+	struct gr_chunk head[GR_DRAIN_MOST];
+	uint8_t body[GR_DRAIN_BYTES];
+};
+
+// Copies some chunks that are full; returns how many. `size`: units that the log has at most.
+uint32_t gr_drain_take(struct gr_drain *drain, const uint8_t *log, uint64_t units, uint64_t size);
+
+// Behind that: they can be written to again. The first one that cannot is returned, and is taken out of the log's pages by the caller,
+// who then asks again; 0: none is left (the very first chunk is a small one).
+uint32_t gr_drain_give(struct gr_drain *drain, uint8_t *log, uint32_t *places);
+
 enum gr_merge_state {
 	GR_MERGE_DONE,  // every thread has ended
 	GR_MERGE_NEED,  // gr_merge_needs() names the thread whose bytes are used up

@@ -89,14 +89,18 @@ def test_a_program_killed_at_any_point_leaves_a_demo_that_replays(tmp_path: Path
 
 
 # ---------------------------------------------------------------- the recorder is killed
-def killed_recorder(tmp_path: Path, rounds: int) -> Path:
-    """A recording directory whose recorder is gone, while the program goes on for ROUNDS."""
+def killed_recorder(tmp_path: Path, rounds: int, drained: int = 0) -> Path:
+    """A recording directory whose recorder is gone, while the program goes on for ROUNDS; it took out so many bytes."""
     demo = tmp_path / "x.demo"
     words = [*GDBRR, "record", "-o", demo, "--", programs.build("busy"), str(rounds)]
     with open(tmp_path / "out", "wb") as out:
         recorder = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.DEVNULL)
         # The launcher may still be there when the program prints already.
         while not (tmp_path / "out").stat().st_size or len(recover.users_of(record.recording_of(demo) / "ctl")) > 2:
+            assert recorder.poll() is None
+            time.sleep(0.001)
+        taken = record.recording_of(demo) / "drained"
+        while drained and (not taken.exists() or taken.stat().st_size < drained):
             assert recorder.poll() is None
             time.sleep(0.001)
         recorder.kill()
@@ -118,6 +122,15 @@ def test_a_recording_without_its_recorder_is_recovered(tmp_path: Path) -> None:
     assert not recording.exists()
     # The program had gone on to its end, and all of it is in the log.
     assert run(*GDBRR, "replay", tmp_path / "x.demo").out.encode() == (tmp_path / "out").read_bytes()
+
+
+@pytest.mark.parametrize("drained", [1, 2_000_000, 6_000_000])
+def test_what_was_taken_out_of_the_log_is_recovered(drained: int, tmp_path: Path) -> None:
+    recording = killed_recorder(tmp_path, 3000, drained)
+    await_end(recording)
+    run(*GDBRR, "recover", recording).expect(0)
+    assert not recording.exists()
+    assert run(*GDBRR, "replay", tmp_path / "x.demo").expect(0).out.encode() == (tmp_path / "out").read_bytes()
 
 
 def test_a_recording_that_goes_on_is_not_recovered(tmp_path: Path) -> None:
