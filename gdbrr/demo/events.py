@@ -135,6 +135,15 @@ class _Cursor:
         self._next = 0
 
 
+def newest(demo: Demo) -> Iterator[Event]:
+    """The last operation of each thread that is in the order, without a tick: found from its block alone."""
+    scratch = ffi.new("struct gr_event[]", _BATCH)
+    for thread, count in enumerate(demo.operations()):
+        if count:
+            event, _ = _Cursor(demo, thread, count - 1, _BATCH).take(scratch, 1)
+            yield Event(0, thread, *event)
+
+
 class Walk:
     """Iterates over the events of start <= tick < stop. With RUNS, operations of a run that follow each other are one:
     the first of them. INVARIANT(bytes-are-the-cost): a walk then takes as long as the demo has bytes, however many

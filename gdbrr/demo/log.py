@@ -92,7 +92,7 @@ class Log:
         self._header = ffi.new("struct gr_chunk *")
         self._chunks: dict[int, list[Chunk]] = {}
         self.kept: list[Kept] = []
-        self._seen = 0
+        self._seen = self.used = 0
         self._empty: list[int] = []
         """Units that had no header: taken, but never committed, or not yet."""
         self._at: dict[int, _At] = {}
@@ -108,25 +108,20 @@ class Log:
     def threads(self) -> list[int]:
         return list(self._chunks)
 
-    @property
-    def used(self) -> int:
-        return sum(chunk.used for chunks in self._chunks.values() for chunk in chunks)
-
     def look(self, units: int) -> None:
         """Find the chunks among the first so many units."""
         have = -(-os.fstat(self._fd).st_size // lib.GR_UNIT)
         if units > have:
             raise damaged(f"{units - have} of {units} units are missing")
         newest = {thread: max(0, len(chunks) - 1) for thread, chunks in self._chunks.items()}
-        todo, self._empty = [*self._empty, *range(self._seen, units)], []
-        self._seen, behind = max(units, self._seen), -1
-        for unit in todo:
-            if unit < behind:
-                continue
-            size = self._read(unit * lib.GR_UNIT, units - unit)
-            if not size:
-                self._empty.append(unit)
-            behind = unit + size
+        empty, self._empty, behind = self._empty, [], 0
+        for unit in empty:
+            if unit >= behind:
+                behind = self._behind(unit, units)
+        behind = max(behind, self._seen)
+        while behind < units:
+            behind = self._behind(behind, units)
+        self._seen = max(units, self._seen)
         for thread, chunks in self._chunks.items() if not self._lost_to else ():
             # INVARIANT(last-word-last): a chunk behind which there is another one is read again when that was seen.
             for number in range(newest.get(thread, 0), len(chunks)):
@@ -134,6 +129,13 @@ class Log:
         for chunks in self._chunks.values():
             chunks.sort()
         self.bound = max(4096, min(fmt.STREAM_RAW, _BUFFERS // max(len(self._chunks), 1)))
+
+    def _behind(self, unit: int, units: int) -> int:
+        """Take in the chunk at UNIT, if there is one; tells which unit is behind it."""
+        size = self._read(unit * lib.GR_UNIT, units - unit)
+        if not size:
+            self._empty.append(unit)
+        return unit + (size or 1)
 
     def _read(self, offset: int, units: int, again: int | None = None) -> int:
         """Take in the chunk at OFFSET (AGAIN: as which of its thread's); tells how many units it has, 0 for none."""
@@ -154,7 +156,9 @@ class Log:
         if again is None:
             self._chunks.setdefault(header.thread, []).append(chunk)
         else:
+            self.used -= self._chunks[header.thread][again].used
             self._chunks[header.thread][again] = chunk
+        self.used += chunk.used
         return int(header.units)
 
     def _take(self, record: int, offset: int, header: Any) -> None:
@@ -164,6 +168,7 @@ class Log:
         self._taken.add((header.thread, header.seq))
         chunk = Chunk(header.seq, offset, header.used, header.base_stamp, _run_of(header), record)
         self._chunks.setdefault(header.thread, []).append(chunk)
+        self.used += chunk.used
 
     def _bytes(self, chunk: Chunk, at: int, size: int) -> bytes:
         size = min(size, chunk.used - at)

@@ -6,6 +6,8 @@ Owns: the order, and where epochs begin.
 
 from __future__ import annotations
 
+import struct
+
 from gdbrr import files
 from gdbrr.abi import Ctl, ffi, lib, map_ctl
 from gdbrr.demo import drained, seal
@@ -188,7 +190,7 @@ def epoch_limits(ctl: Ctl) -> tuple[int, int]:
 
 
 def _packed(positions: list[int]) -> bytes:
-    return b"".join(each.to_bytes(8, "little") for each in positions)
+    return struct.pack(f"<{len(positions)}Q", *positions)
 
 
 class _State:
@@ -270,6 +272,7 @@ class Packer:
                     lib.gr_merge_feed(merge, thread, ffi.from_buffer(piece[0]), len(piece[0]), piece[1])
                     continue
                 if thread not in log.broken:
+                    fed.pop(thread, None)  # there may be very many threads, one after the other
                     lib.gr_merge_feed(merge, thread, ffi.NULL, 0, 0)
                     continue
             elif answer == lib.GR_MERGE_BAD:

@@ -41,6 +41,7 @@ class _ThreadBlocks:
     def __init__(self) -> None:
         self.number = Numbers()
         self.until = Numbers()
+        self.operations = 0
         self.bytes = 0
         self.last = 0  # stamp
 
@@ -240,7 +241,8 @@ class Demo:
         if block.base < known.last:
             raise BadBlock(f"{fmt.name(block)} goes back in stamps")
         known.number.append(number)
-        known.until.append((known.until[-1] if known.until else 0) + block.items)
+        known.operations += block.items
+        known.until.append(known.operations)
         known.bytes += block.raw
         known.last = block.last
 
@@ -349,17 +351,17 @@ class Demo:
         block, raw = self.block(number), memoryview(self.cached(number))
         size = block.items * fmt.RUN.size
         runs, positions = raw[:size].cast("I"), raw[size:].cast("Q")
-        counts = runs[1::2]
-        if sum(counts) != block.first or not min(counts) or max(runs[0::2]) >= block.thread:
+        counts = runs[1::2].tolist()
+        if sum(counts) != block.first or not min(counts) or max(runs[0::2].tolist()) >= block.thread:
             raise self.broken(f"{fmt.name(block)} contradicts itself")
-        known = [(known.until[-1], positions[t]) for t, known in self._streams.items() if t < block.thread]
+        known = [(known.operations, positions[t]) for t, known in self._streams.items() if t < block.thread]
         if sum(positions) != block.base or sum(p for _, p in known) != block.base or any(p > n for n, p in known):
             raise self.broken(f"{fmt.name(block)} names operations that are not there")
         return block.base, runs, positions
 
     def operations_in_streams(self, thread: int) -> int:
         known = self._streams.get(thread)
-        return known.until[-1] if known else 0
+        return known.operations if known else 0
 
     @property
     def stream_threads(self) -> int:

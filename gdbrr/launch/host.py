@@ -15,7 +15,7 @@ from gdbrr.quick.rows import TYPE_CHECKING, Any
 from gdbrr.quick.scopes import suppress
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
 _PT_INTERP = 3
 _PT_NOTE = 4
@@ -152,12 +152,15 @@ def _note(notes: bytes) -> str:
     return ""
 
 
-def mapped_objects(pid: int) -> list[dict[str, str | int]]:
-    """Every file that PID has mapped executable, with its build-id and the address of its first byte. Where another one
-    has taken its name since, as one that was built anew, the build-id is that of what is mapped."""
+def mapped_objects(pid: int, known: Collection[str] = ()) -> list[dict[str, str | int]]:
+    """Every file that PID has mapped executable and that is not KNOWN, with its build-id and the address of its first
+    byte. Where another one has taken its name since, as one that was built anew, the build-id is that of what is
+    mapped."""
     rows: list[dict[str, str | int]] = []
     for path, base in mapped_files(pid).items():
         name = path.removesuffix(_GONE)
+        if name in known:
+            continue
         mapped = _mapped_build_id(pid, base) if name != path and os.path.isfile(name) else ""
         rows.append({"path": name, "build_id": mapped, "base": base} if mapped else {**identity(path), "base": base})
     return rows

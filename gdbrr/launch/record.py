@@ -224,9 +224,8 @@ class Recording:
         """Remember what the program has mapped by now, if it still runs."""
         if not self.page.c.started:
             return
-        seen = {row["path"]: row for row in self.manifest["objects"]}
-        engine = str(self.request.engine.library)
-        new = [row for row in host.mapped_objects(self.pid) if row["path"] not in seen and row["path"] != engine]
+        known = {row["path"] for row in self.manifest["objects"]} | {str(self.request.engine.library)}
+        new = host.mapped_objects(self.pid, known)
         if new:
             self.manifest["objects"] += new
             with suppress(GdbrrError):  # a full disk is the log's business; at the end it is written again

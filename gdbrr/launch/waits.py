@@ -10,10 +10,13 @@ import bisect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from gdbrr.abi import lib
+from gdbrr.abi import ffi, lib
 from gdbrr.config import tables
+from gdbrr.demo.events import newest
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from gdbrr.demo.events import Event
     from gdbrr.demo.reader import Demo
 
@@ -117,10 +120,49 @@ class _State:
 def at_the_end(demo: Demo) -> list[Wait]:
     """One row for each thread that had not ended, in the order of threads."""
     state = _State()
-    for event in demo.events(runs=True):
-        state.see(event)
+    state.last = {event.thread: event for event in newest(demo)}
+    if any(map(_waits_for_a_lock, state.last.values())):
+        for event in demo.events(runs=True):
+            state.see(event)
+    elif any(event.kind == lib.GR_OP_BLOCK for event in state.last.values()):
+        state.stacks = _stacks(demo, state.last)
     rows = (_row(thread, event, state) for thread, event in sorted(state.last.items()))
     return [replace(row, stamp=state.last[row.thread].stamp) for row in rows if row]
+
+
+def _waits_for_a_lock(event: Event) -> bool:
+    """Who has it is known only when all was seen, which takes a microsecond an event."""
+    if event.kind == lib.GR_OP_BLOCK:
+        return bool(event.result != lib.GR_OP_JOIN)
+    return bool(event.kind == lib.GR_OP_LIBRARY_LOCK and event.result)
+
+
+def _stacks(demo: Demo, known: Collection[int]) -> dict[int, int]:
+    """Which thread has which descriptor: what `see` finds, from the births alone; all else is passed over in C."""
+    found: dict[int, int] = {}
+    span, event = ffi.new("struct gr_span *"), ffi.new("struct gr_event *")
+    base, used = ffi.new("uint64_t *"), ffi.new("size_t *")
+    for thread in known:
+        making = None
+        for number in demo.stream_blocks(thread)[0]:
+            raw, at = demo.content(number), 0
+            start, base[0] = ffi.from_buffer(raw), demo.block(number).base
+            while at < len(raw):
+                if making is None:
+                    lib.gr_span_until(start + at, len(raw) - at, lib.GR_OP_CREATE, base[0], span)
+                    at, base[0] = at + span.bytes, span.last if span.bytes else base[0]
+                    if at == len(raw):
+                        break
+                if not lib.gr_batch_decode(start + at, len(raw) - at, event, 1, 1, base, used):
+                    raise demo.broken(f"a stream block of thread {thread} holds no valid events")
+                at += used[0]
+                if event.kind == lib.GR_OP_CREATE:
+                    making = event.object
+                elif event.kind == lib.GR_OP_SYS_START and event.object and making is not None:
+                    if event.object in known:
+                        found[making] = event.object
+                    making = None
+    return found
 
 
 def _row(thread: int, event: Event, state: _State) -> Wait | None:

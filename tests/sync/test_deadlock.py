@@ -17,6 +17,7 @@ import pytest
 
 from gdbrr.abi import lib, map_ctl
 from gdbrr.demo.reader import Demo
+from gdbrr.launch import waits
 from gdbrr.timeline.timeline import open_demo
 from harness.run import gdbrr
 
@@ -91,3 +92,13 @@ def test_threads_stand_in_the_calls_that_wait(tmp_path: Path) -> None:
         for thread, mark in marks.items():
             assert views[thread].in_engine
             assert views[thread].regs["rdi"] == mark.object
+
+
+def test_what_is_waited_for_is_found_without_reading_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    demo = tmp_path / "joined.demo"
+    assert ended_by(signal.SIGTERM, demo, "joined_reader", 4) == 128 + signal.SIGTERM
+    with Demo.open(demo) as opened:
+        monkeypatch.setattr(Demo, "events", None)  # an hour of a server has millions
+        rows = waits.at_the_end(opened)
+    assert [(row.thread, row.holders) for row in rows] == [(0, (1,)), (1, (2,)), (2, (3,)), (3, ())]
+    assert "read" in rows[3].text

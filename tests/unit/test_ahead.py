@@ -62,3 +62,21 @@ def test_a_disk_that_is_nearly_full_is_left_to_the_program(
     assert feeder.look(0.01) > 0.01
     feeder.end()
     assert held(tmp_path / "log") == 0
+
+
+def test_what_was_looked_at_is_not_held(page: abi.Ctl, tmp_path: Path) -> None:
+    """A thread that ends leaves a short chunk, and a server may make many threads."""
+    log = tmp_path / "log"
+    header = abi.ffi.new("struct gr_chunk *", {"magic": lib.GR_CHUNK_MAGIC, "units": 1})
+    with open(log, "r+b") as file:
+        for unit in range(SIZE // lib.GR_UNIT):
+            os.pwrite(file.fileno(), abi.ffi.buffer(header), unit * lib.GR_UNIT)
+    feeder = Ahead(page, log)
+    most = 0
+    for part in range(1, 17):
+        page.c.units = part * SIZE // lib.GR_UNIT // 16
+        feeder.look(0.01)
+        lines = Path("/proc/self/smaps").read_text().split(str(log), 1)[1].splitlines()
+        most = max(most, int(next(line for line in lines if line.startswith("Rss:")).split()[1]) << 10)
+    feeder.end()
+    assert 0 < most < SIZE * 3 // 4

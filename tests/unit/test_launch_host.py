@@ -7,6 +7,8 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 from gdbrr.launch import host
 
 
@@ -72,3 +74,9 @@ def test_host_is_named_without_giving_its_id_away() -> None:
     if machine.exists():
         assert machine.read_text().strip() != host.host_id()
     assert host.facts()["kernel"] == os.uname().release
+
+
+def test_what_is_known_of_a_process_is_not_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = {str(row["path"]) for row in host.mapped_objects(os.getpid())}
+    monkeypatch.setattr(host, "identity", None)
+    assert host.mapped_objects(os.getpid(), known) == []
