@@ -13,6 +13,7 @@ from pathlib import Path
 from bench.kit import GDBRR, ROOT, Bench, Failed, Row, only, record, run
 
 TABLE, FIRST = "gdb: commands in a warm session", "gdb: the first prompt"
+STOP = "gdb: the first stop"
 LIVE = "gdb: going back from a recording"
 STOPS = (("the first time, after some seconds", 200), ("again, after some more", 100), ("once more", 50))
 SECONDS = 10
@@ -65,6 +66,11 @@ def rows(bench: Bench) -> Iterator[Row]:
         if not values:
             raise Failed(f"{name}: nothing was measured\n{found[-2000:]}")
         yield Row(TABLE, name, "ms", {"time": values}, compared=False)
+    stops = bench.interleaved(
+        {way: lambda way=way: stop(bench, program, way) for way in ("start", "rr-start")},  # type: ignore[misc]
+        bench.rounds(5),
+    )
+    yield Row(STOP, "of the same program", "ms", stops)
     yield from live(bench, program)
     prompts = bench.interleaved(
         {
@@ -74,6 +80,15 @@ def rows(bench: Bench) -> Iterator[Row]:
         bench.rounds(3),
     )
     yield Row(FIRST, "of the same program", "ms", prompts, compared=False)
+
+
+def stop(bench: Bench, program: Path, way: str) -> float:
+    """From the command to `main`, in a GDB that has read the program's symbols."""
+    out = inside(bench, program, "info line main", "tbreak main", f"python timed('stop', {way!r}, 1)", "kill")
+    found = re.search(r"^TIMED stop ([\d.]+)$", out, re.MULTILINE)
+    if not found:
+        raise Failed(f"{way}: it did not stop\n{out[-2000:]}")
+    return float(found[1])
 
 
 def live(bench: Bench, program: Path) -> Iterator[Row]:
