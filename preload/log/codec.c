@@ -23,7 +23,7 @@ enum {
 };
 
 // Returns the byte behind the varint, or NULL when it is cut off, overlong or more than 64 bits.
-static const uint8_t *gr_varint_get(const uint8_t *src, const uint8_t *end, uint64_t *ret)
+static const uint8_t *gr_varint_long(const uint8_t *src, const uint8_t *end, uint64_t *ret)
 {
 	uint64_t value = 0;
 	for (unsigned shift = 0; src < end && shift < 64; shift += 7) {
@@ -39,6 +39,16 @@ static const uint8_t *gr_varint_get(const uint8_t *src, const uint8_t *end, uint
 		return src;
 	}
 	return NULL;
+}
+
+// Most are of one byte.
+static inline const uint8_t *gr_varint_get(const uint8_t *src, const uint8_t *end, uint64_t *ret)
+{
+	if (src < end && *src < 0x80) {
+		*ret = *src;
+		return src + 1;
+	}
+	return gr_varint_long(src, end, ret);
 }
 
 uint64_t gr_event_ops(const struct gr_event *ev)

@@ -36,9 +36,10 @@ uint32_t gr_call_check(struct gr_call *call);
 // Replaying: whether this is the call that had that check. An id of a thread among its arguments may have several meanings.
 bool gr_call_checks(struct gr_call *call, uint32_t check);
 
-// Parts of that: bytes that are read, and what a vector leads to.
+// Parts of that: bytes that are read, what a vector leads to, a path.
 uint64_t gr_hash_memory(uint64_t hash, uint64_t addr, uint64_t len);
 uint64_t gr_hash_vector(uint64_t hash, uint64_t vector, uint64_t count);
+uint64_t gr_hash_path(uint64_t hash, uint64_t addr); // recording
 
 // Remembers lengths that the call may lower.
 void gr_call_before(struct gr_call *call);

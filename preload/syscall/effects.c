@@ -170,6 +170,11 @@ uint64_t gr_hash_vector(uint64_t hash, uint64_t vector, uint64_t count)
 	return hash;
 }
 
+uint64_t gr_hash_path(uint64_t hash, uint64_t addr)
+{
+	return hash_memory(hash, addr, HASHED, true);
+}
+
 // The C library names another thread by a path with the id from its descriptor.
 #define TASK "/proc/self/task/"
 #define TASK_PATH 64

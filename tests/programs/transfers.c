@@ -1,4 +1,4 @@
-// Calls that bring in or send out some bytes, thousands of times from the same instructions: by one thread and by several, with
+// Calls that bring in or send out some bytes, or ask for a file, thousands of times from the same instructions: by one thread and by several, with
 // signals and cancellations in between, and into memory that goes away.
 #define _GNU_SOURCE
 #include <errno.h>
@@ -12,6 +12,7 @@
 #include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <time.h>
@@ -63,6 +64,13 @@ static void one_round(int in, int out, int epoll, int round, unsigned long *mine
 		left -= n;
 	}
 	must(recv(in, bytes, sizeof bytes, MSG_DONTWAIT) == -1 && errno == EAGAIN, "nothing");
+	struct stat of[3];
+	int copy = dup(in);
+	must(copy >= 0 && !fstat(copy, &of[0]) && !stat("/tmp", &of[1]) && !fstatat(AT_FDCWD, ".", &of[2], 0), "stat");
+	must(fstatat(AT_FDCWD, "/none/such", &of[0], 0) == -1 && errno == ENOENT, "none such");
+	must(!close(copy) && close(60000) == -1 && errno == EBADF, "close");
+	add(mine, &of[0].st_ino, sizeof of[0].st_ino);
+	add(mine, &of[1].st_mtim, sizeof of[1].st_mtim);
 }
 
 static void *work(void *rounds)

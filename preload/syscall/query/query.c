@@ -50,6 +50,7 @@ void gr_query_record(struct gr_call *call)
 
 struct row {
 	uint16_t nr;
+	bool transfer;    // see transfer.c
 	uint8_t action, nargs;
 	uint8_t pointers; // bit N: argument N, from 0
 	uint8_t outs;     // of those, in `out`
@@ -91,7 +92,7 @@ void gr_query_init(void)
 	if (gr_turn_on || gr_digest_on() || gr_slot->flags & GR_SLOT_DEBUGGED)
 		return;
 	for (long nr = 0; nr < GR_SYS_MAX && used < ROWS; nr++)
-		if (row_of(nr, &rows[used]) || gr_is_transfer(nr))
+		if (row_of(nr, &rows[used]) || (rows[used].transfer = gr_is_transfer(nr)))
 			gr_quick[nr] = used++;
 }
 
@@ -132,7 +133,7 @@ struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned 
 	unsigned count = 0;
 	if (!is_usual(self))
 		return (struct gr_quick_end){row->nr, 0};
-	if (gr_is_transfer(row->nr))
+	if (row->transfer)
 		return gr_transfer_quick(saved, row->nr, self);
 	if (!gr_vdso_answers(self, row->nr, arg, &answer, &result)) {
 		if (row->nr == SYS_clock_gettime) // of the number of a clock, or of a thread, the kernel looks at a half

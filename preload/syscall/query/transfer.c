@@ -1,4 +1,4 @@
-// Recording calls that bring in or send out some bytes on the short way; see query.h.
+// Recording calls that bring in or send out some bytes, or ask for a file, on the short way; see query.h.
 // Runs in: application threads, on the engine's stack.
 // May call: core, log.
 // Owns: which calls these are.
@@ -8,6 +8,7 @@
 // nothing that happens in between takes another call for it.
 #include <errno.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #include "../../core/copy.h"
 #include "../../core/nolibc.h"
@@ -21,6 +22,11 @@
 #define MOST 0x40000     // bytes that a call has room for; a file's more seldom
 #define MOST_FILE 0x1000 // need to be seen as a whole
 
+static bool looks_at_file(long nr)
+{
+	return nr == SYS_newfstatat || nr == SYS_stat || nr == SYS_lstat;
+}
+
 bool gr_is_transfer(long nr)
 {
 	switch (nr) {
@@ -32,16 +38,36 @@ bool gr_is_transfer(long nr)
 	case SYS_sendto:
 	case SYS_writev:
 	case SYS_sendmsg:
+	case SYS_fstat:
+	case SYS_close:
 		return true;
 	}
-	return false;
+	// Of a path the profile may say something.
+	return looks_at_file(nr) && gr_ctl->sys_action[nr] == GR_ACT_RECORD && !gr_ctl->rules[0] && !gr_kind_some(GR_CLASS_COUNT);
 }
 
-// The arguments as gr_call_narrow() leaves them, and the bytes for which a call that brings something in has room. False for one that
-// leads to more memory than that, or that a table must be asked about.
-static bool is_simple(unsigned nr, uint64_t arg[6], uint64_t *room)
+// Where a call's buffer is among its arguments; the bytes for which it has room where something is brought in, and those of them for
+// each of the result, 0: all.
+struct shape { unsigned at; uint64_t room; uint32_t each; };
+
+// The arguments as gr_call_narrow() leaves them. False for a call that leads to more memory than that, or that a table must be asked about.
+static bool is_simple(unsigned nr, uint64_t arg[6], struct shape *ret)
 {
-	*room = 0;
+	*ret = (struct shape){1, 0, 1};
+	switch (nr) {
+	case SYS_close:
+		return true;
+	case SYS_newfstatat:
+		arg[0] = (uint64_t)(int64_t)(int32_t)arg[0];
+		ret->at = 2;
+		// fallthrough
+	case SYS_stat:
+	case SYS_lstat:
+	case SYS_fstat:
+		ret->room = sizeof(struct stat);
+		ret->each = 0;
+		return arg[ret->at] && (nr == SYS_fstat || arg[ret->at - 1]);
+	}
 	if (!arg[1])
 		return false;
 	switch (nr) {
@@ -54,22 +80,25 @@ static bool is_simple(unsigned nr, uint64_t arg[6], uint64_t *room)
 		return !arg[4] && arg[2];
 	case SYS_epoll_wait:
 		arg[2] = (uint64_t)(int64_t)(int32_t)arg[2];
-		*room = arg[2] <= MOST ? arg[2] * 12 : 0; // struct epoll_event
-		return *room - 1 < MOST;
+		ret->each = 12; // struct epoll_event
+		ret->room = arg[2] <= MOST ? arg[2] * ret->each : 0;
+		return ret->room - 1 < MOST;
 	case SYS_write:
 		return arg[2];
 	case SYS_writev:
 	case SYS_sendmsg:
 		return true;
 	}
-	*room = arg[2];
-	return *room - 1 < MOST;
+	ret->room = arg[2];
+	return ret->room - 1 < MOST;
 }
 
 // Recorded whatever its contents, not the program's output, and none that could be mapped if it is written to.
 static bool is_plain(uint64_t fd, const struct gr_sys *sys, uint64_t room)
 {
 	uint8_t entry = gr_fd_get(fd), cls = entry & GR_FD_CLASS;
+	if (!(sys->flags & GR_SF_BY_FD) && sys->cls == GR_CLASS_file)
+		return true; // by a path
 	if (cls == GR_FD_NONE || entry & (GR_FD_OUT | GR_FD_ERR))
 		return false;
 	if (sys->flags & GR_SF_IRREVOCABLE)
@@ -86,16 +115,28 @@ static bool check_of(unsigned nr, unsigned nargs, const uint64_t arg[6], uint32_
 {
 	struct msghdr msg;
 	uint64_t hash = GR_HASH_SEED;
+	unsigned pointers = nr == SYS_close ? 0 : nr == SYS_newfstatat ? 6 : nr == SYS_stat || nr == SYS_lstat ? 3 : nargs == 6 ? 18 : 2;
 	for (unsigned i = 0; i < nargs; i++)
-		hash = gr_hash_word(hash, i == 1 || (i == 4 && nargs == 6) ? arg[i] != 0 : arg[i]);
-	if (nr == SYS_write || nr == SYS_sendto) {
+		hash = gr_hash_word(hash, pointers >> i & 1 ? arg[i] != 0 : arg[i]);
+	switch (nr) {
+	case SYS_write:
+	case SYS_sendto:
 		hash = gr_hash_memory(hash, arg[1], arg[2]);
-	} else if (nr == SYS_writev) {
+		break;
+	case SYS_writev:
 		hash = gr_hash_vector(hash, arg[1], arg[2]);
-	} else if (nr == SYS_sendmsg) {
+		break;
+	case SYS_sendmsg:
 		if (gr_peek(&msg, arg[1], sizeof msg) != sizeof msg || msg.msg_controllen)
 			return false;
 		hash = gr_hash_vector(hash, (uint64_t)msg.msg_iov, msg.msg_iovlen);
+		break;
+	case SYS_newfstatat:
+		hash = gr_hash_path(hash, arg[1]);
+		break;
+	case SYS_stat:
+	case SYS_lstat:
+		hash = gr_hash_path(hash, arg[0]);
 	}
 	*ret = (uint32_t)(hash ^ hash >> 32);
 	return true;
@@ -114,17 +155,18 @@ struct gr_quick_end gr_transfer_quick(const struct gr_quick_saved *saved, unsign
 	const struct gr_quick_end declined = {nr, 0};
 	const struct gr_sys *sys = &gr_sys_table[nr];
 	bool alone = __atomic_load_n(&gr_ctl->threads, __ATOMIC_RELAXED) == 1, waits = sys->flags & GR_SF_BLOCKS;
-	uint64_t a[6] = {saved->rdi, saved->rsi, saved->rdx, saved->r10, saved->r8, saved->r9}, room, buffer = 0;
+	uint64_t a[6] = {saved->rdi, saved->rsi, saved->rdx, saved->r10, saved->r8, saved->r9}, buffer = 0;
+	struct shape shape;
 	uint32_t check;
-	if (self->ticking || !is_simple(nr, a, &room) || !is_plain(a[0], sys, room) || !check_of(nr, sys->nargs, a, &check))
+	if (self->ticking || !is_simple(nr, a, &shape) || !is_plain(a[0], sys, shape.room) || !check_of(nr, sys->nargs, a, &check))
 		return declined;
-	if (room && waits && !alone && !(buffer = gr_stage_quick(self, a[1], room)))
+	uint64_t room = shape.room, program = a[shape.at];
+	if (room && waits && !alone && !(buffer = gr_stage_quick(self, program, room)))
 		return declined;
 	if (!gr_log_begun(self, nr, check))
 		return declined;
-	uint64_t program = a[1];
 	if (buffer)
-		a[1] = buffer;
+		a[shape.at] = buffer;
 	if (!alone)
 		stand(self, saved);
 	bool cancels = gr_cancel_open(self);
@@ -135,12 +177,14 @@ struct gr_quick_end gr_transfer_quick(const struct gr_quick_saved *saved, unsign
 		self->begun = GR_BEGUN;
 		return declined;
 	}
-	uint64_t some = nr == SYS_epoll_wait ? 12 * (uint64_t)result : (uint64_t)result; // MSG_TRUNC: perhaps more than there is room for
-	struct gr_piece brought = {a[1], (uint32_t)(some < room ? some : room), 0};
+	uint64_t some = shape.each ? shape.each * (uint64_t)result : room; // MSG_TRUNC: perhaps more than there is room for
+	struct gr_piece brought = {a[shape.at], (uint32_t)(some < room ? some : room), 0};
 	self->operation = NULL;
 	gr_log_ended(self, nr, result, room && result >= 0 ? &brought : NULL);
 	if (buffer && result > 0)
 		gr_copy((void *)program, (const void *)buffer, brought.len);
+	if (nr == SYS_close)
+		gr_fd_set(a[0], GR_FD_NONE); // also when it fails: Linux releases the number first
 	if (!gr_signal_none(self)) {
 		self->begun = GR_BEGUN_ENDED;
 		return declined;
