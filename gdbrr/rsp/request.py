@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from gdbrr.quick.values import dataclass
 from gdbrr.rsp.packet import from_hex, unescape
 
 ALL = -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import dataclasses
 import functools
 import hashlib
 import json
@@ -23,7 +24,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gdbrr.quick import hashes, kept, numbers, paths, rows, scopes, signals, texts, zstd
+from gdbrr.quick import hashes, kept, numbers, paths, rows, scopes, signals, texts, values, zstd
 from harness import ROOT
 
 Path: Any = paths.Path
@@ -276,3 +277,41 @@ def test_numbers_are_a_list(values: list[int], other: int) -> None:
         else:
             with pytest.raises(IndexError):
                 made[index]
+
+
+@pytest.mark.parametrize("lib", [values, dataclasses])
+def test_a_frozen_class_is_dataclasses(lib: Any) -> None:
+    @lib.dataclass(frozen=True)
+    class Base:
+        """Of all."""
+
+    @lib.dataclass(frozen=True)
+    class One(Base):
+        first: int
+        second: str = "two"
+
+    @lib.dataclass(frozen=True)
+    class Two(One):
+        third: tuple[int, ...] = ()
+
+    @lib.dataclass(frozen=True)
+    class Other(Base):
+        pass
+
+    assert One(1) == One(1, "two") == One(second="two", first=1) != One(2) and One(1) != Two(1)
+    assert Base() == Base() != Other() and hash(One(1)) == hash(One(1)) and len({One(1), One(1), Two(1)}) == 2
+    assert repr(Two(1, third=(3,))).endswith("Two(first=1, second='two', third=(3,))") and repr(Other()).endswith(
+        "Other()"
+    )
+    assert Two.__match_args__ == ("first", "second", "third") and Base.__doc__ == "Of all."
+    match Two(1, "b", (2,)):
+        case One(first, second):
+            assert (first, second) == (1, "b")
+    for wrong in (lambda: One(), lambda: One(1, "a", 2), lambda: One(1, first=1), lambda: One(1, fourth=1)):
+        with pytest.raises(TypeError):
+            wrong()
+    thing = One(1)
+    with pytest.raises(AttributeError):
+        thing.first = 2
+    with pytest.raises(AttributeError):
+        del thing.first
