@@ -71,10 +71,11 @@ def with_unit(number: int) -> str:
 def split_fields(text: str) -> tuple[str, ...]:
     """Split at the commas that stand outside of parentheses and strings; ValueError when those do not close."""
     head, quote, tail = text.partition('"')
-    if "(" not in head and ")" not in head and (not quote or tail.find('"') == len(tail) - 1):
-        plain = [field.strip() for field in head.split(",")]  # as most lines are: at most one string, the last field
-        if not quote or not plain[-1]:
-            return tuple(plain[:-1] + [quote + tail] if quote else plain)
+    before = head.rstrip()
+    if quote and tail.find('"') == len(tail) - 1 and before.endswith(","):  # one string, the last field
+        return (*split_fields(before[:-1]), quote + tail)
+    if not quote and "(" not in text and ")" not in text:
+        return tuple(field.strip() for field in text.split(","))
     fields: list[str] = []
     start, depth, quoted = 0, 0, False
     for at, char in enumerate(text):

@@ -156,6 +156,28 @@ void gr_lock_perform(const struct gr_lock *lock, struct gr_regs *regs, uint64_t 
 	regs->eflags = (regs->eflags & ~0x8d5ULL) | (flags & 0x8d5); // the six of an arithmetic
 }
 
+// ---------------------------------------------------------------- many bytes
+// The first byte from P on that is A or B, or END. Most are neither, so eight are asked at once.
+#define EACH 0x0101010101010101ULL
+
+static inline uint64_t zeros(uint64_t word)
+{
+	return (word - EACH) & ~word & 0x80 * EACH; // the lowest one is right
+}
+
+static inline const uint8_t *next_of(const uint8_t *p, const uint8_t *end, uint8_t a, uint8_t b)
+{
+	for (uint64_t word; p + sizeof word <= end; p += sizeof word) {
+		memcpy(&word, p, sizeof word);
+		uint64_t hits = zeros(word ^ a * EACH) | zeros(word ^ b * EACH);
+		if (hits)
+			return p + __builtin_ctzll(hits) / 8;
+	}
+	while (p < end && *p != a && *p != b)
+		p++;
+	return p;
+}
+
 // ---------------------------------------------------------------- one function
 static uint8_t code[0x10000] __attribute__((aligned(GR_PAGE)));
 
@@ -174,6 +196,9 @@ static bool from_file(const struct gr_function *f)
 static bool has_breakpoint(const struct gr_function *f)
 {
 	struct gr_insn insn;
+	const uint8_t *end = code + (f->end - f->start);
+	if (next_of(code, end, 0xcc, 0xcc) == end)
+		return false; // what cannot be decoded is found by who looks for locks
 	for (uint64_t at = 0; at < f->end - f->start; at += insn.length)
 		if (code[at] == 0xcc || !gr_decode(code + at, f->end - f->start - at, &insn))
 			return true;
@@ -197,23 +222,23 @@ static bool is_mutex(const struct gr_function *f)
 	return false;
 }
 
+// Where the branches of the function that is looked at end. A function is decoded once: that is half of all the looking.
+#define BRANCHES 8192
+static uint64_t branch[BRANCHES];
+
 // Does a branch of the function itself end in what is going to be overwritten, behind its first byte?
-static bool is_entered(const struct gr_function *f, uint32_t first)
+static bool is_entered(uint32_t first, uint32_t branches)
 {
-	struct gr_insn insn;
-	for (uint64_t at = 0; at < f->end - f->start; at += insn.length) {
-		gr_decode(code + at, f->end - f->start - at, &insn);
-		uint64_t target = f->start + at + insn.length + (int64_t)insn.rel;
-		for (uint32_t i = first; insn.rel && i < count; i++)
-			if (target > locks[i].addr && target < locks[i].addr + locks[i].window)
+	for (uint32_t i = first; i < count; i++)
+		for (uint32_t k = 0; k < branches; k++)
+			if (branch[k] > locks[i].addr && branch[k] < locks[i].addr + locks[i].window)
 				return true;
-	}
 	return false;
 }
 
 static bool look_at(const struct gr_function *f)
 {
-	uint32_t first = count;
+	uint32_t first = count, branches = 0;
 	bool mutex = is_mutex(f);
 	struct gr_insn insn;
 	if (f->end - f->start > sizeof code)
@@ -225,6 +250,11 @@ static bool look_at(const struct gr_function *f)
 		struct gr_lock *lock = &locks[count];
 		if (!gr_decode(code + at, f->end - f->start - at, &insn))
 			return fail("a function of the C library cannot be read", f->start + at);
+		if (insn.rel) {
+			if (branches == BRANCHES)
+				return fail("a function of the C library is too long", f->start);
+			branch[branches++] = f->start + at + insn.length + (int64_t)insn.rel;
+		}
 		if ((insn.kind != GR_INSN_MEMORY && insn.kind != GR_INSN_RIP) || !parse(code + at, f->start + at, insn.length, lock))
 			continue;
 		if (++count == LOCKS)
@@ -240,7 +270,7 @@ static bool look_at(const struct gr_function *f)
 		if (gr_mode == GR_MODE_RECORD && memcmp(code + at, (const void *)lock->addr, lock->length))
 			return fail("a breakpoint is in the way of a lock of the C library", lock->addr);
 	}
-	return !is_entered(f, first) || fail("a lock of the C library can be entered in its middle", locks[first].addr);
+	return !is_entered(first, branches) || fail("a lock of the C library can be entered in its middle", locks[first].addr);
 }
 
 // ---------------------------------------------------------------- all of them
@@ -268,20 +298,48 @@ static uint32_t first_behind(uint64_t addr)
 	return low;
 }
 
+// Which stretches of LINE bytes hold something that is going to be overwritten: nearly none, so few targets are looked up.
+#define LINE 64
+#define LINES 0x10000
+static uint64_t lines[LINES / 64];
+
+static void mark_lines(void)
+{
+	for (uint32_t i = 0; i < count; i++) {
+		uint64_t line = (locks[i].addr - text.start) / LINE, last = (locks[i].addr + locks[i].window - text.start) / LINE;
+		for (; line <= last; line++)
+			lines[line % LINES / 64] |= 1ULL << line % 64;
+	}
+}
+
+static bool may_hold_lock(uint64_t target)
+{
+	uint64_t line = (target - text.start) / LINE;
+	return lines[line % LINES / 64] >> line % 64 & 1;
+}
+
 // A jump from another function, which is what the compiler makes of rarely used parts.
 static bool is_jumped_into(void)
 {
-	for (const uint8_t *p = (const uint8_t *)text.start; p + 6 < (const uint8_t *)text.end; p++) {
+	const uint8_t *end = (const uint8_t *)text.end - 6;
+	mark_lines();
+	for (const uint8_t *p = (const uint8_t *)text.start; (p = next_of(p, end, 0x0f, 0xe9)) < end; p++) {
 		bool conditional = p[0] == 0x0f && (p[1] & 0xf0) == 0x80;
 		if (!conditional && p[0] != 0xe9)
 			continue;
 		uint64_t behind = (uint64_t)p + 5 + conditional;
 		uint64_t target = behind + (uint64_t)(int64_t)*(const int32_t *)(behind - 4);
-		uint32_t i = target >= text.start && target < text.end ? first_behind(target - 1) : 0;
+		bool inside = target >= text.start && target < text.end && may_hold_lock(target);
+		uint32_t i = inside ? first_behind(target - 1) : 0;
 		if (i && target > locks[i - 1].addr && target < locks[i - 1].addr + locks[i - 1].window)
 			return true;
 	}
 	return false;
+}
+
+static const uint8_t *nearest(const uint8_t *p, const uint8_t *end, uint64_t place)
+{
+	return place > (uint64_t)p && place < (uint64_t)end ? (const uint8_t *)place : end;
 }
 
 static bool find_all(struct gr_thread *self)
@@ -295,10 +353,16 @@ static bool find_all(struct gr_thread *self)
 	if (gr_plan_function(&text, last.end, &f) || gr_plan_function(&text, (last.end + 15) & ~15ULL, &f))
 		slow_end = f.end; // private ones and others follow each other
 	f.end = 0;
-	for (const uint8_t *p = (const uint8_t *)text.start; p + 5 < (const uint8_t *)text.end; p++) {
+	const uint8_t *end = (const uint8_t *)text.end - 5;
+	for (const uint8_t *p = (const uint8_t *)text.start; p < end; p++) {
 		bool of_it = is_slow((uint64_t)p) || (uint64_t)p == try_stream;
-		if ((*p | 1) != 0xe9 && !of_it)
-			continue;
+		if (!of_it) {
+			const uint8_t *until = nearest(p, end, slow_start);
+			p = next_of(p, nearest(p, until, try_stream), 0xe8, 0xe9);
+			of_it = (uint64_t)p == slow_start || (uint64_t)p == try_stream;
+		}
+		if (p == end)
+			break;
 		if ((uint64_t)p < f.end || (!of_it && !is_slow((uint64_t)p + 5 + (uint64_t)(int64_t)*(const int32_t *)(p + 1))))
 			continue;
 		if (!gr_plan_function(&text, (uint64_t)p, &f)) {
