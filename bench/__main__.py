@@ -33,7 +33,7 @@ SHARE = {
     "heap": 40,
     "work": 100,
     "programs": 80,
-    "servers": 60,
+    "servers": 120,
     "hours": 60,
     "bugs": 60,
     "codec": 20,

@@ -7,13 +7,14 @@ Owns: the cases of bench/c/door.c.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.kit import GDBRR, Bench, Done, Row, only, record, replay, run
 
 CALLS, START, LARGE = "door: calls", "door: the start", "door: large reads"
+WHOLE = "door: a run as a whole"
 DEMO = "demo, bytes a round"
 
 
@@ -77,6 +78,19 @@ def calls(bench: Bench) -> Iterator[Row]:
         yield Row(CALLS, case.name, "ns", bench.interleaved(ways, bench.rounds(3)), {DEMO: call.sizes})
 
 
+def whole(bench: Bench) -> Iterator[Row]:
+    """From the command to the demo, less what a run of one round takes: with the packing."""
+    program, demo = bench.compile("door"), bench.scratch / "whole.demo"
+    rounds = bench.scaled(200_000)
+
+    def net(measure: Callable[[Sequence[str | Path]], Done]) -> float:
+        some, one = (measure([program, "alone", str(count)]).seconds for count in (rounds, 1))
+        return (some - one) * 1e3
+
+    ways = {"native": lambda: net(run), "recorded": lambda: net(lambda words: record(demo, (), words))}
+    yield Row(WHOLE, "one thread, 400,000 pipe calls", "ms", bench.interleaved(ways, bench.rounds(5)))
+
+
 def large(bench: Bench) -> Iterator[Row]:
     """Reads of 1 MiB: what is recorded must be copied into the log, and its pages be found."""
     program, demo = bench.compile("door"), bench.scratch / "large.demo"
@@ -120,6 +134,7 @@ def start(bench: Bench) -> Iterator[Row]:
 def rows(bench: Bench) -> Iterator[Row]:
     yield from start(bench)
     yield from calls(bench)
+    yield from whole(bench)
     yield from large(bench)
 
 

@@ -90,6 +90,7 @@ WARM, PROMPT = "gdb: commands in a warm session", "gdb: the first prompt"
 STOP, LONG = "gdb: the first stop", "hours: a long recording"
 PIECES, HAND_OVER, MODERATE = "work: small pieces", "one hand-over: each yields", "computing with moderate locking"
 ONE_CORE, SERIAL, SERIAL_AGAIN = "native, one core", "serial", "serial's replay"
+WHOLE, USED, SPEED = "door: a run as a whole", "servers: processor time a request", "servers: requests a second"
 HEAP, PEAK = "heap: processor time a block", "heap: peak of resident memory"
 
 ALL = (
@@ -131,6 +132,28 @@ ALL = (
         times_of(CALLS, "one thread, pipe, two calls", "recorded"),
         1.5,
         why="twice the cost of a small call",
+    ),
+    Wanted(
+        "one thread, 400,000 pipe calls, with packing: 1.3 times of real time",
+        times_of(WHOLE, "one thread, 400,000 pipe calls", "recorded"),
+        1.3,
+        why="see where the time goes",
+    ),
+    Wanted(
+        "redis, processor time a request: 1.10 times",
+        times_of(USED, "redis", "parallel"),
+        1.10,
+        why="see what a server does more",
+    ),
+    *(
+        Wanted(
+            f"{server}, requests a second: 0.90 of the native ones",
+            times_of(SPEED, server, "parallel"),
+            0.90,
+            least=True,
+            why="see what a server does more",
+        )
+        for server in ("redis", "memcached, 4 threads", "nginx")
     ),
     Wanted("recording `true` at most 20 ms", figure(START, "recorded", "real time"), 20, "ms", why="see the start"),
     Wanted("replaying it at most 20 ms", figure(START, "replayed", "real time"), 20, "ms", why="see the start"),

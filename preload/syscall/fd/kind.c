@@ -62,10 +62,21 @@ enum gr_action gr_kind_action(enum gr_kind kind)
 	return rule >= 0 ? rule : gr_ctl->class_action[gr_kind_class(kind)];
 }
 
-bool gr_kind_some(enum gr_class cls)
+static bool look_for_some(enum gr_class cls)
 {
 	for (int kind = 0; kind < GR_KIND_COUNT; kind++)
 		if ((cls == GR_CLASS_COUNT || kinds[kind].cls == cls) && gr_kind_action(kind) != GR_ACT_RECORD)
 			return true;
 	return false;
+}
+
+// The profile stays as it is.
+bool gr_kind_some(enum gr_class cls)
+{
+	enum { UNKNOWN, NONE, SOME };
+	static uint8_t known[GR_CLASS_COUNT + 1];
+	uint8_t found = __atomic_load_n(&known[cls], __ATOMIC_RELAXED);
+	if (found == UNKNOWN)
+		__atomic_store_n(&known[cls], found = look_for_some(cls) ? SOME : NONE, __ATOMIC_RELAXED);
+	return found == SOME;
 }
