@@ -16,6 +16,14 @@
 #define GR_OFF_STASH 416 // struct gr_thread.stash.signals
 #define GR_OFF_TID 8     // struct gr_thread_pub.tid
 #define GR_OFF_OPS 32    // struct gr_thread_pub.ops
+#define GR_OFF_TICK 24   // struct gr_thread_pub.tick
+#define GR_OFF_RECORDED 12 // struct gr_thread_pub.recorded_tid
+#define GR_OFF_LEFT 304  // struct gr_thread.left
+#define GR_OFF_RUN 936   // struct gr_thread.run_left, then .run_hash
+#define GR_OFF_QUICK 948 // struct gr_thread.quick
+#define GR_REPLAY_LEFT 8 // struct gr_replay.left
+#define GR_REPLAY_TICK 16 // struct gr_replay.tick
+#define GR_SLOT_TICK 32  // struct gr_slot.tick
 #define GR_CHUNK_RUN 32  // struct gr_chunk.run
 #define GR_RUN_MOST 1024 // the same as in abi.h, or it does not compile
 #define GR_RUN_PRIME 0x9e3779b1

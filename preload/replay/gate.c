@@ -7,6 +7,7 @@
 #include <linux/futex.h>
 #include <signal.h>
 
+#include "../core/copy.h"
 #include "../core/nolibc.h"
 #include "../core/page.h"
 #include "../core/panic.h"
@@ -72,6 +73,7 @@ static void look_for_more(void)
 // ---------------------------------------------------------------- standing still
 void gr_gate_stand(struct gr_thread *self, enum gr_slot_state state)
 {
+	self->quick = 0;
 	uint32_t before = self->pub.state;
 	// Read first: behind the announcement the controller may attach a debugger for the *next* run.
 	bool debugged = gr_slot->flags & GR_SLOT_DEBUGGED;
@@ -324,6 +326,7 @@ bool gr_gate_ahead(struct gr_thread *self, enum gr_op op, uint64_t object)
 
 void gr_gate_next(struct gr_thread *self, enum gr_op op, uint16_t nr, uint64_t object, struct gr_event *ret)
 {
+	self->quick = 0;
 	bool passed = false; // then in front of a later operation than it came to in the recording, it may have stood for a digest
 	do {
 		do {
@@ -385,6 +388,26 @@ void gr_gate_behind(struct gr_thread *self)
 {
 	if (!self->left)
 		await_turn(self, BEHIND);
+}
+
+static uint64_t least(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+// INVARIANT(quick-is-unseen): of a process that only runs. Where somebody looks (debug registers, protected pages, a debugger, single
+// steps), each operation has its frame, so that a store of the engine's is told from one of the program's. Only there does a controller
+// give the run that is under way another end.
+void gr_gate_quick(struct gr_thread *self)
+{
+	bool looked = gr_gate_on_taken || gr_gate_on_out || gr_copy_watched || gr_copy_protected || gr_copy_lift ||
+		      gr_slot->points || gr_slot->flags & (GR_SLOT_DEBUGGED | GR_SLOT_TRACE) || gr_replay.trace_tick != ~0ULL ||
+		      gr_ctl->knob[GR_KNOB_digest] || gr_ctl->knob[GR_KNOB_order];
+	self->quick = 0;
+	if (!self->run_left || !gr_replay.left || looked || owner() != self->pub.index)
+		return;
+	uint64_t most = least(self->run_left - 1, least(gr_replay.left - 1, gr_slot->stop_tick - gr_replay.tick));
+	self->quick = (uint32_t)least(most, self->left ? self->left - 1 : 0);
 }
 
 void gr_gate_out(struct gr_thread *self, struct gr_regs *frame)

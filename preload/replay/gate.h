@@ -26,6 +26,13 @@ struct gr_replay {
 
 extern struct gr_replay gr_replay;
 
+_Static_assert(offsetof(struct gr_replay, left) == GR_REPLAY_LEFT && offsetof(struct gr_replay, tick) == GR_REPLAY_TICK, "quick.S");
+
+// The last step of an operation: how many that follow it nobody needs to look at one by one, because they stand in one piece in the
+// thread's stream and in the order, and neither a stop nor a point, a trace or a digest is among them. What looks at an operation has
+// none of that left: it goes by what is counted with each.
+void gr_gate_quick(struct gr_thread *self);
+
 // Did this thread come to any operation?
 bool gr_gate_has(uint32_t index);
 

@@ -317,7 +317,9 @@ void gr_wrap_c(struct gr_regs *frame, struct gr_thread *self, unsigned which)
 	else
 		gr_signal_seek(self);
 	self->operation = NULL;
-	if (gr_mode == GR_MODE_REPLAY)
+	if (gr_mode == GR_MODE_REPLAY) {
 		gr_gate_out(self, frame);
+		gr_gate_quick(self);
+	}
 	self->pub.state = GR_T_RUNNING;
 }

@@ -3,6 +3,8 @@
 // May call: gr_mutex_edge, gr_mutex_wake, gr_quick_*, on the engine's stack.
 // Owns: the symbols of those functions.
 //
+// On replay the same for operations of a run that nobody has to look at one by one (gr_gate_quick).
+//
 // A normal mutex that is free, or that nobody waits for, while recording: the library's few instructions and one more
 // operation of the thread's run (log/edge.h). Everything else goes the way of all wrappers, from the start. Nothing is
 // written to the program's stack, and registers are left as gr_wrap_c leaves them.
@@ -34,8 +36,8 @@
 	jne \elsewhere
 .endm
 
-.macro QUICK_ENTER_MUTEX elsewhere
-	QUICK_ENTER \elsewhere, gr_counting
+.macro QUICK_ENTER_MUTEX elsewhere, again
+	QUICK_ENTER \again, gr_counting
 	cmpl $0, MUTEX_KIND(%rdi)
 	jne \elsewhere
 .endm
@@ -58,6 +60,42 @@
 	mov %rax, GR_CHUNK_RUN(%rcx)
 	incq GR_OFF_OPS(%r11)
 .endm
+
+// On replay: `elsewhere` unless this is an operation that is only counted.
+.macro QUICK_AGAIN elsewhere
+	test %r11, %r11
+	jz \elsewhere
+	cmpl $0, GR_OFF_QUICK(%r11)
+	je \elsewhere
+	cmpl $0, GR_OFF_NEST(%r11)
+	jne \elsewhere
+	cmpl $0, GR_OFF_CANCEL(%r11)
+	jne \elsewhere
+	cmpl $0, MUTEX_KIND(%rdi)
+	jne \elsewhere
+.endm
+
+// It has its tick: what gr_gate_next counts for each. The mutex gets the word of the recording.
+.macro QUICK_TICK op
+	mov GR_OFF_WORD(%r11), %rax
+	mov %rax, MUTEX_WORD(%rdi)
+	mov GR_OFF_RUN + 4(%r11), %edx
+	lea \op(%rdx, %rdi), %edx
+	imul $GR_RUN_PRIME, %edx, %edx
+	mov %edx, GR_OFF_RUN + 4(%r11)
+	decl GR_OFF_QUICK(%r11)
+	decl GR_OFF_RUN(%r11)
+	decq GR_OFF_LEFT(%r11)
+	incq GR_OFF_OPS(%r11)
+	mov gr_slot(%rip), %rcx
+	mov gr_replay + GR_REPLAY_TICK(%rip), %rax
+	mov %rax, GR_OFF_TICK(%r11)
+	inc %rax
+	mov %rax, gr_replay + GR_REPLAY_TICK(%rip)
+	decl gr_replay + GR_REPLAY_LEFT(%rip)
+	mov %rax, GR_SLOT_TICK(%rcx)
+.endm
+	.hidden gr_replay, gr_slot
 
 // Into C, on the engine's stack. rdi, r11 as above, and still so behind it.
 .macro QUICK_CALL function
@@ -94,7 +132,7 @@ gr_quick_start:
 	.type pthread_mutex_lock, @function
 pthread_mutex_lock:
 	.cfi_startproc
-	QUICK_ENTER_MUTEX gr_plain_pthread_mutex_lock
+	QUICK_ENTER_MUTEX gr_plain_pthread_mutex_lock, 5f
 	xor %eax, %eax
 	mov $1, %ecx
 	lock cmpxchg %ecx, (%rdi)
@@ -110,6 +148,15 @@ pthread_mutex_lock:
 	mov $GR_OP_MUTEX_LOCK, %edx
 	QUICK_CALL gr_quick_edge
 	jmp 2b
+5:	QUICK_AGAIN gr_plain_pthread_mutex_lock
+	cmpl $0, (%rdi)
+	jne gr_plain_pthread_mutex_lock
+	movl $1, (%rdi)
+	mov GR_OFF_RECORDED(%r11), %eax
+	mov %eax, MUTEX_OWNER(%rdi)
+	incl MUTEX_USERS(%rdi)
+	QUICK_TICK GR_OP_MUTEX_LOCK
+	QUICK_LEAVE
 	.cfi_endproc
 	.size pthread_mutex_lock, .-pthread_mutex_lock
 
@@ -118,7 +165,7 @@ pthread_mutex_lock:
 	.type pthread_mutex_unlock, @function
 pthread_mutex_unlock:
 	.cfi_startproc
-	QUICK_ENTER_MUTEX gr_plain_pthread_mutex_unlock
+	QUICK_ENTER_MUTEX gr_plain_pthread_mutex_unlock, 5f
 	QUICK_COUNT GR_OP_MUTEX_UNLOCK, 1f
 2:	movl $0, MUTEX_OWNER(%rdi)
 	decl MUTEX_USERS(%rdi)
@@ -133,6 +180,16 @@ pthread_mutex_unlock:
 	jmp 2b
 3:	QUICK_CALL gr_mutex_wake         // others wait
 	jmp 4b
+5:	QUICK_AGAIN gr_plain_pthread_mutex_unlock
+	cmpl $1, (%rdi)
+	jne gr_plain_pthread_mutex_unlock
+	cmpl $0, MUTEX_USERS(%rdi)
+	je gr_plain_pthread_mutex_unlock
+	movl $0, (%rdi)
+	movl $0, MUTEX_OWNER(%rdi)
+	decl MUTEX_USERS(%rdi)
+	QUICK_TICK GR_OP_MUTEX_UNLOCK
+	QUICK_LEAVE
 	.cfi_endproc
 	.size pthread_mutex_unlock, .-pthread_mutex_unlock
 
