@@ -25,13 +25,18 @@ from bench.report import docs, page
 from bench.report.figures import Results
 from bench.report.table import summary, text_table
 
-PARTS = ("door", "locks", "heap", "work", "programs", "servers", "hours", "timeline", "gdb", "bugs", "codec")
+PARTS = (
+    *("door", "locks", "heap", "work", "large", "kernels", "programs", "servers", "hours", "timeline", "gdb", "bugs"),
+    "codec",
+)
 """In the order in which they run: what a reader looks for first comes first, should it be broken off."""
 SHARE = {
     "door": 60,
     "locks": 60,
     "heap": 40,
     "work": 100,
+    "large": 40,
+    "kernels": 70,
     "programs": 80,
     "servers": 120,
     "hours": 60,

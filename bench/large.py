@@ -30,7 +30,9 @@ def rows(bench: Bench) -> Iterator[Row]:
     file.write_text(line * (bench.scaled(SIZE) // len(line)))
     time.sleep(SETTLED)
     nets = [(Net(bench, "wc of 100 MB", ["wc", file]))] if bench.has("wc") else []
-    nets += [Net(bench, name, [program, *words, file]) for name, words in WAYS.items()]
+    empty = bench.scratch / "empty.txt"
+    empty.write_text("\n")
+    nets += [Net(bench, name, [program, *words, file], [program, *words, empty]) for name, words in WAYS.items()]
     for net in nets:
         yield from net.rows("large files", bench.rounds(5))
 

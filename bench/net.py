@@ -1,7 +1,8 @@
 """Programs of a second or less, recorded and replayed: what they take beyond the start, which is measured beside them.
 
 Runs in: python -m bench. May call: bench/kit.py.
-Owns: how the start is taken off: in each round that of `true`, recorded and replayed, stands beside the program's.
+Owns: how the start is taken off: in each round the same kind of program with nothing to do (`true`, or one that makes
+its threads and joins them) is recorded and replayed beside it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,10 @@ DEMO = "demo, kB"
 class Net:
     """One program, in all these ways in turn."""
 
-    def __init__(self, bench: Bench, name: str, words: Sequence[str | Path], settings: Sequence[str] = ()) -> None:
-        self._bench, self._name, self._words, self._settings = bench, name, words, settings
+    def __init__(
+        self, bench: Bench, name: str, words: Sequence[str | Path], idle: Sequence[str | Path] = ("true",)
+    ) -> None:
+        self._bench, self._name, self._words, self._idle = bench, name, words, idle
         self._real: dict[str, list[float]] = {}
         self._used: dict[str, list[float]] = {}
         self._sizes: list[float] = []
@@ -38,8 +41,8 @@ class Net:
         return self._note(way, run(self._words, core=core))
 
     def _recorded(self) -> float:
-        start = record(self._demo("start"), self._settings, ["true"])
-        done = record(self._demo("program"), self._settings, self._words)
+        start = record(self._demo("start"), (), self._idle)
+        done = record(self._demo("program"), (), self._words)
         self._sizes.append(self._demo("program").stat().st_size / 1000)
         return self._note(RECORDED, done, start)
 

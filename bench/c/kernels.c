@@ -53,7 +53,7 @@ static void *run_cells(void *arg)
 				moved += cells[i].weight[n] = cells[i].weight[n] * 0.999 + n * 0.001;
 			x = step(x);
 			struct cell *there = &cells[x % 8 ? from + x % (to - from) : x / 8 % CELLS];
-			for (int n = 0; n < 24; n++)
+			for (int n = 0; n < 120; n++)
 				moved = moved * 0.9999 + 0.0001;
 			pthread_mutex_lock(&there->lock);
 			there->weight[x % 5] += moved * 1e-6;
@@ -84,7 +84,7 @@ static void *run_grid(void *arg)
 static void *run_phase(void *arg)
 {
 	long me = (long)arg;
-	sums[me][0] = compute(sums[me][0], 400000);
+	sums[me][0] = compute(sums[me][0], 1600000);
 	return NULL;
 }
 

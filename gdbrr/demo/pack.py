@@ -86,10 +86,12 @@ def pack(
             manifest = parse(_with_end(raw, ctl, end, stop, noted))
             reader.look(int(ctl.c.units))
             ticks, size = epoch_limits(ctl)
+            late = manifest["order"] == "parallel" and not ctl.c.knob[lib.GR_KNOB_digest]
             refers = _References(ctl, key is not None)
             closed = bool(ctl.c.clock & lib.GR_CLOSED)
             overtaken = int(ctl.c.overtaken)
         packer = Packer(reader, epoch_ticks or ticks, epoch_bytes or size, progress)
+        packer.late = late
         with files.draft(out) as file:
             writer = Writer(file, manifest)
             packer.run(writer)
@@ -234,6 +236,8 @@ class Packer:
     def __init__(self, log: Log, epoch_ticks: int, epoch_bytes: int, progress: Progress | None = None) -> None:
         self._log = log
         self._epoch = (epoch_ticks, epoch_bytes)
+        self.late = False
+        """Marks of who waits stand where they cost a replay nothing."""
         self._progress = progress or (lambda what, done: None)
         self.state = _State()
 
@@ -248,6 +252,8 @@ class Packer:
         merge = ffi.gc(lib.gr_merge_new(threads), lib.gr_merge_free)
         if merge == ffi.NULL:
             raise MemoryError
+        if self.late:
+            lib.gr_merge_late(merge)
         if follow:
             lib.gr_merge_follow(merge, state.ticks + 1)
         sources = {thread: log.blocks(thread) for thread in log.threads}

@@ -7,7 +7,6 @@ times are. Which references are followed is decided in gdbrr/launch/files.py.
 
 from __future__ import annotations
 
-import json
 import os
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -15,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from gdbrr import files
 from gdbrr.abi import ffi, lib
 from gdbrr.errors import GdbrrError
+from gdbrr.quick import texts
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 
@@ -55,7 +55,7 @@ class Referred(NamedTuple):
 
 def parse(raw: bytes) -> tuple[Referred, ...]:
     """The rows of a FILES block; ValueError where they make no sense."""
-    found = json.loads(raw)
+    found = texts.loads(raw.decode())
     if not isinstance(found, list) or len(found) > lib.GR_FILES:
         raise ValueError("no list of files")
     rows = []
@@ -194,7 +194,7 @@ def write(
     Returns what stays where it is, and sentences about what is lost. CARRY None: no file is opened."""
     if not rows:
         return [], []
-    writer.files(json.dumps([list(row) for row in rows]).encode(), len(rows))
+    writer.files(texts.dumps([list(row) for row in rows]).encode(), len(rows))
     whole: dict[int, int] = {}
     for piece in kept:
         if piece.number < len(rows) and piece.at + piece.size <= rows[piece.number].size:
@@ -226,7 +226,7 @@ def copy(demo: Demo, writer: Writer) -> None:
     """The same blocks once more."""
     if not demo.files:
         return
-    writer.files(json.dumps([list(row) for row in demo.files]).encode(), len(demo.files))
+    writer.files(texts.dumps([list(row) for row in demo.files]).encode(), len(demo.files))
     for number, blocks in demo.content_blocks.items():
         for block in blocks:
             writer.content(number, demo.content(block), demo.block(block).first, demo.files[number].size)

@@ -168,6 +168,7 @@ uint64_t gr_tail_scan(const uint8_t *src, size_t avail, uint64_t base, struct gr
 struct gr_cursor {
 	const uint8_t *at, *end;
 	uint64_t last; // stamp of the newest event taken or peeked at
+	uint64_t key;  // by which it is merged: that, but for marks that come late
 	uint64_t base; // the one in front of it
 	uint64_t size; // bytes of the event peeked at
 	uint64_t ops;  // operations of it that are not merged yet
@@ -179,6 +180,8 @@ struct gr_cursor {
 struct gr_merge {
 	uint64_t time;    // newest of the merged events
 	uint64_t next;    // stamp that is due; 0: any
+	bool late;        // gr_merge_late
+	uint32_t newest;  // thread that was merged last
 	uint32_t threads;
 	uint32_t ready;   // threads in the heap: each has a next event
 	uint32_t waiting; // threads on the stack at the end of the heap's array: each wants to be fed
@@ -186,10 +189,11 @@ struct gr_merge {
 	uint32_t *heap;   // [0, ready) the heap, [threads - waiting, threads) the stack
 };
 
+// Of equal stamps neither depends on the other: then the thread goes on that had the turn, which costs a replay nothing.
 static bool gr_merge_before(const struct gr_merge *m, uint32_t a, uint32_t b)
 {
-	uint64_t x = m->cursor[a].last, y = m->cursor[b].last;
-	return x < y || (x == y && a < b);
+	uint64_t x = m->cursor[a].key, y = m->cursor[b].key;
+	return x != y ? x < y : a == m->newest || (b != m->newest && a < b);
 }
 
 static void gr_merge_sift_up(struct gr_merge *m, uint32_t at)
@@ -225,8 +229,24 @@ static void gr_merge_wait(struct gr_merge *m, uint32_t thread)
 	m->heap[m->threads - m->waiting] = thread;
 }
 
+// INVARIANT(marks-depend-on-nothing): that a thread waits is nothing that others see, and it does nothing before its next event. So
+// its mark may stand right in front of that, where a replay need not hand the turn over for it.
+static uint64_t gr_cursor_key(const struct gr_cursor *c, const struct gr_event *ev)
+{
+	const uint8_t *at = c->at + c->size;
+	uint64_t last = c->last;
+	struct gr_event next = *ev;
+	while (next.kind == GR_OP_BLOCK && at < c->end) {
+		size_t size = gr_event_decode(at, (size_t)(c->end - at), &next, &last);
+		if (!size)
+			return c->last;
+		at += size;
+	}
+	return next.kind == GR_OP_BLOCK ? c->last : next.stamp;
+}
+
 // Looks at the thread's next event; false when there is none or it is bad.
-static bool gr_cursor_peek(struct gr_cursor *c)
+static bool gr_cursor_peek(const struct gr_merge *m, struct gr_cursor *c)
 {
 	struct gr_event ev;
 	if (c->bad || c->at == c->end)
@@ -236,6 +256,7 @@ static bool gr_cursor_peek(struct gr_cursor *c)
 	c->bad = c->size == 0;
 	c->time = c->bad ? 0 : ev.time;
 	c->ops = c->bad ? 0 : gr_event_ops(&ev);
+	c->key = c->bad || !m->late ? c->last : gr_cursor_key(c, &ev);
 	return !c->bad;
 }
 
@@ -244,7 +265,7 @@ struct gr_merge *gr_merge_new(uint32_t threads)
 	struct gr_merge *m = calloc(1, sizeof *m);
 	if (!m)
 		return NULL;
-	m->threads = threads;
+	m->threads = m->newest = threads;
 	m->cursor = calloc(threads + (size_t)1, sizeof *m->cursor);
 	m->heap = calloc(threads + (size_t)1, sizeof *m->heap);
 	if (!m->cursor || !m->heap) {
@@ -278,7 +299,7 @@ void gr_merge_feed(struct gr_merge *m, uint32_t thread, const uint8_t *src, size
 	c->last = base;
 	c->at = src;
 	c->end = src + len;
-	if (!gr_cursor_peek(c))
+	if (!gr_cursor_peek(m, c))
 		return; // bad, and stays the one that is needed
 	m->waiting--;
 	m->heap[m->ready++] = thread;
@@ -299,6 +320,11 @@ void gr_merge_positions(const struct gr_merge *m, uint64_t *ret)
 {
 	for (uint32_t thread = 0; thread < m->threads; thread++)
 		ret[thread] = m->cursor[thread].done;
+}
+
+void gr_merge_late(struct gr_merge *m)
+{
+	m->late = true;
 }
 
 void gr_merge_follow(struct gr_merge *m, uint64_t next)
@@ -324,6 +350,7 @@ enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_
 		uint32_t thread = m->heap[0];
 		struct gr_cursor *c = &m->cursor[thread];
 		// The run lasts until the next thread in the heap has the smaller stamp.
+		m->newest = thread;
 		uint32_t rival = m->ready > 1 ? m->heap[1] : thread;
 		if (m->ready > 2 && gr_merge_before(m, m->heap[2], rival))
 			rival = m->heap[2];
@@ -356,7 +383,7 @@ enum gr_merge_state gr_merge_step(struct gr_merge *m, struct gr_run *runs, size_
 			m->next += m->next != 0;
 			c->at += c->size;
 			*bytes += c->size;
-			more = gr_cursor_peek(c);
+			more = gr_cursor_peek(m, c);
 		} while (more && (rival == thread || gr_merge_before(m, thread, rival)));
 		if (!more) {
 			m->heap[0] = m->heap[--m->ready];

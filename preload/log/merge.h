@@ -86,6 +86,10 @@ uint64_t gr_merge_time(const struct gr_merge *merge);
 // How many operations of each thread were merged so far.
 void gr_merge_positions(const struct gr_merge *merge, uint64_t *ret);
 
+// Marks of threads that wait (BLOCK) come right in front of what their thread does next, wherever that is known: of a recording
+// whose threads ran at the same time, and whose states nobody compares.
+void gr_merge_late(struct gr_merge *merge);
+
 // The stamp that is due next: from here on merging stops in front of one that is missing. 0: any will do.
 void gr_merge_follow(struct gr_merge *merge, uint64_t next);
 

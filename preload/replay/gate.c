@@ -18,6 +18,7 @@
 #include "halt.h"
 #include "park.h"
 
+bool gr_quick_known;
 struct gr_replay gr_replay = {.final = ~0u, .trace_tick = ~0ULL};
 void (*gr_gate_on_command)(struct gr_thread *self, enum gr_cmd cmd);
 void (*gr_gate_on_born)(struct gr_thread *self);
@@ -402,8 +403,9 @@ void gr_gate_quick(struct gr_thread *self)
 {
 	bool looked = gr_gate_on_taken || gr_gate_on_out || gr_copy_watched || gr_copy_protected || gr_copy_lift ||
 		      gr_slot->points || gr_slot->flags & (GR_SLOT_DEBUGGED | GR_SLOT_TRACE) || gr_replay.trace_tick != ~0ULL ||
-		      gr_ctl->knob[GR_KNOB_digest] || gr_ctl->knob[GR_KNOB_order];
+		      gr_ctl->knob[GR_KNOB_digest];
 	self->quick = 0;
+	gr_quick_known = gr_ctl->knob[GR_KNOB_order] != 0;
 	if (!self->run_left || !gr_replay.left || looked || owner() != self->pub.index)
 		return;
 	uint64_t most = least(self->run_left - 1, least(gr_replay.left - 1, gr_slot->stop_tick - gr_replay.tick));

@@ -33,6 +33,10 @@ _Static_assert(offsetof(struct gr_replay, left) == GR_REPLAY_LEFT && offsetof(st
 // none of that left: it goes by what is counted with each.
 void gr_gate_quick(struct gr_thread *self);
 
+// Only those on a mutex that this thread has used in this run: in every order but `parallel` the engine has to know each
+// primitive from the first operation on (INVARIANT(known-on-arrival)).
+extern bool gr_quick_known;
+
 // Did this thread come to any operation?
 bool gr_gate_has(uint32_t index);
 

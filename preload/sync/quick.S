@@ -73,6 +73,12 @@
 	jne \elsewhere
 	cmpl $0, MUTEX_KIND(%rdi)
 	jne \elsewhere
+	cmpb $0, gr_quick_known(%rip)
+	je 8f
+	mov GR_OFF_WORD(%r11), %rax
+	cmp MUTEX_WORD(%rdi), %rax
+	jne \elsewhere
+8:
 .endm
 
 // It has its tick: what gr_gate_next counts for each. The mutex gets the word of the recording.
@@ -95,7 +101,7 @@
 	decl gr_replay + GR_REPLAY_LEFT(%rip)
 	mov %rax, GR_SLOT_TICK(%rcx)
 .endm
-	.hidden gr_replay, gr_slot
+	.hidden gr_replay, gr_slot, gr_quick_known
 
 // Into C, on the engine's stack. rdi, r11 as above, and still so behind it.
 .macro QUICK_CALL function

@@ -151,3 +151,39 @@ def test_a_run_counts_for_its_operations_and_can_be_cut(step: int, room: int) ->
     positions = ffi.new("uint64_t[]", 2)
     lib.gr_merge_positions(merge.m, positions)
     assert list(positions) == [7, 5] and merge.ticks[0] == 12
+
+
+def marked(rows: list[tuple[int, int]], base: int = 0) -> bytes:
+    """Events of these (kind, stamp)."""
+    raw, last, out = b"", ffi.new("uint64_t *", base), ffi.new("uint8_t[]", lib.GR_EVENT_MAX_HEAD)
+    for kind, stamp in rows:
+        event = ffi.new("struct gr_event *", {"kind": kind, "stamp": stamp})
+        raw += bytes(ffi.buffer(out, lib.gr_event_encode(out, event, last)))
+    return raw
+
+
+def merged(streams: list[bytes], late: bool = False) -> list[int]:
+    merge = Merge(len(streams))
+    if late:
+        lib.gr_merge_late(merge.m)
+    while (state := merge.step()) != lib.GR_MERGE_DONE:
+        assert state == lib.GR_MERGE_NEED
+        thread = merge.needs()
+        merge.feed(thread, streams[thread])
+        streams[thread] = b""
+    merge.flush()
+    return merge.order
+
+
+def test_a_mark_comes_right_in_front_of_what_its_thread_does_next() -> None:
+    waits, other = lib.GR_OP_BLOCK, 1
+
+    def streams() -> list[bytes]:
+        return [marked([(waits, 1), (waits, 3), (other, 8), (waits, 9)]), marked([(other, s) for s in (2, 5, 7, 10)])]
+
+    assert merged(streams()) == [0, 1, 0, 1, 1, 0, 0, 1]
+    assert merged(streams(), late=True) == [1, 1, 1, 0, 0, 0, 0, 1]  # the last one has nothing behind it
+
+
+def test_of_equal_stamps_the_thread_goes_on_that_had_the_turn() -> None:
+    assert merged([stream([1, 4]), stream([2, 4])]) == [0, 1, 1, 0]

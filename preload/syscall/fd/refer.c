@@ -389,6 +389,29 @@ static bool read_in(const struct gr_store *s, long fd, uint64_t offset)
 	return done == s->len;
 }
 
+// The file that was read last stays open, above the numbers that a program may have: most are read in many pieces.
+static struct { int fd; uint32_t number; } kept_open = {-1, 0};
+
+static long open_for_replay(const struct gr_file *f, uint32_t number)
+{
+	if (kept_open.fd >= 0 && kept_open.number == number)
+		return kept_open.fd;
+	long fd = open_again(f);
+	if (fd < 0)
+		changed(f, "is gone, or was changed since");
+	if (kept_open.fd >= 0)
+		GR_RAW(SYS_close, kept_open.fd);
+	long above = GR_RAW(SYS_fcntl, fd, F_DUPFD_CLOEXEC, GR_DESCRIPTORS / 2);
+	if (GR_IS_ERR(above))
+		above = GR_RAW(SYS_fcntl, fd, F_DUPFD_CLOEXEC, GR_FD_DATA + 1);
+	kept_open.fd = GR_IS_ERR(above) ? -1 : (int)above;
+	kept_open.number = number;
+	if (kept_open.fd < 0)
+		return fd;
+	GR_RAW(SYS_close, fd);
+	return kept_open.fd;
+}
+
 // INVARIANT(files-are-the-controllers): which file a number means, and that it may be read at all, is decided in front of the
 // replay (gdbrr/launch/files.py). A demo holds numbers.
 bool gr_refer_put(const struct gr_store *s, const struct gr_store_file *file)
@@ -399,13 +422,12 @@ bool gr_refer_put(const struct gr_store *s, const struct gr_store_file *file)
 	struct gr_file f = gr_ctl->file[s->arg];
 	if (f.path >= GR_INPUTS || file->offset > f.size || s->len > f.size - file->offset)
 		return false;
-	long fd = open_again(&f);
-	if (fd < 0)
-		changed(&f, "is gone, or was changed since");
+	long fd = open_for_replay(&f, s->arg);
 	bool there = read_in(s, fd, file->offset), same = !GR_RAW(SYS_fstat, fd, &st) && is_same(&f, &st);
-	GR_RAW(SYS_close, fd);
+	if (fd != kept_open.fd)
+		GR_RAW(SYS_close, fd);
 	if (!same)
-		changed(&f, "was changed meanwhile");
+		changed(&f, "was changed since");
 	if (there && file->check && file->check != sample(GR_HASH_SEED, s->addr, s->len))
 		changed(&f, "has other contents by now");
 	if (there && gr_copy_watched)

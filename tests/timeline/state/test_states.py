@@ -77,6 +77,24 @@ def test_searches_compare_where_they_come_to_a_checkpoint(
     assert not children()
 
 
+@pytest.mark.parametrize("order", ["parallel", "serial"])
+def test_operations_without_a_frame_leave_what_those_with_one_do(order: str, tmp_path: Path) -> None:
+    """Where a point is armed each operation has its frame; where nobody looks most that are only counted have none."""
+    program = Program("sync_edges")
+    demo = recorded(program.path, tmp_path, "--set", "epochs.ticks=777", "--order", order)
+    address = program.symbols["common"] + 40
+    number = Point(PointKind.CHANGE, address, 8)
+    with open_demo(demo, check=True) as timeline:
+        assert timeline.verify() > 20
+        compared = states_of(timeline).compared
+        hits = timeline.all_hits([number], exact=False)
+        assert len(hits) > 100 and states_of(timeline).compared > compared + 10
+        for hit in hits[:: len(hits) // 10]:
+            word = timeline.seek(Moment(hit.moment.tick + 1)).read(address, 8)
+            assert int.from_bytes(word, "little") == hit.new
+    assert not children()
+
+
 def test_a_profile_can_want_it(moments_program: Program, tmp_path: Path) -> None:
     demo = recorded(moments_program.path, tmp_path, *EPOCHS, "--set", "check=on")
     with open_demo(demo) as timeline:
