@@ -26,8 +26,8 @@ from bench.report.figures import Results
 from bench.report.table import summary, text_table
 
 PARTS = (
-    *("door", "locks", "heap", "work", "large", "kernels", "programs", "servers", "hours", "timeline", "gdb", "bugs"),
-    "codec",
+    *("door", "locks", "heap", "work", "large", "kernels", "programs", "game", "servers", "hours"),
+    *("timeline", "gdb", "bugs", "codec"),
 )
 """In the order in which they run: what a reader looks for first comes first, should it be broken off."""
 SHARE = {

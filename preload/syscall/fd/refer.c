@@ -31,7 +31,7 @@
 
 #define NANO 1000000000ULL
 #define AGE (50 * 1000000ULL) // the kernel's clock for times of files goes on every 10 ms at least
-#define SMALL 0x4000000    // bytes of a file that may be kept as a whole, whatever was read of it
+#define LOOSE 0x400000
 #define VECTORS 64
 #define PATH 4096
 #define PIECE 0x400000
@@ -82,8 +82,13 @@ static bool has_settled(const struct stat *st)
 	struct timespec now = {0};
 	GR_RAW(SYS_clock_gettime, CLOCK_REALTIME_COARSE, &now);
 	uint64_t changed = nanoseconds(st->st_ctim), written = nanoseconds(st->st_mtim), last = changed > written ? changed : written;
-	return last + AGE < nanoseconds(now);
+	bool seconds = !st->st_ctim.tv_nsec && !st->st_mtim.tv_nsec; // more than that some file systems do not keep
+	return last + (seconds ? 2 * NANO : 0) + AGE < nanoseconds(now);
 }
+
+// Surely nobody could store to them through a mapping when they were looked at, which the kernel tells their owners only. What calls
+// read is looked at each time.
+static bool sure[GR_FILES];
 
 // The number of the file in the table, or -1. Under the latch.
 static int add(int fd, const struct stat *st)
@@ -92,8 +97,10 @@ static int add(int fd, const struct stat *st)
 	char *path = text + 2;
 	struct stat there;
 	uint32_t number = gr_ctl->files;
-	if (number == GR_FILES || (uint64_t)st->st_size < GR_LARGE || !st->st_nlink || !has_settled(st) || !keeps_times(fd) ||
-	    gr_peer_writes(fd, false))
+	if (number == GR_FILES || (uint64_t)st->st_size < GR_LARGE || !st->st_nlink || !has_settled(st) || !keeps_times(fd))
+		return -1;
+	int writes = gr_peer_writes(fd, false);
+	if (writes > 0)
 		return -1;
 	gr_format(link, sizeof link, "/proc/self/fd/%d", (long)fd);
 	long n = GR_RAW(SYS_readlink, link, path, PATH - 1);
@@ -109,6 +116,7 @@ static int add(int fd, const struct stat *st)
 		.device = st->st_dev, .inode = st->st_ino, .size = st->st_size, .mtime = nanoseconds(st->st_mtim),
 		.ctime = nanoseconds(st->st_ctim), .state = GR_FILE_REFERRED, .path = noted + 2 - gr_ctl->inputs,
 	};
+	sure[number] = !writes;
 	__atomic_store_n(&gr_ctl->files, number + 1, __ATOMIC_RELEASE);
 	return (int)number;
 }
@@ -121,21 +129,26 @@ static int find(const struct stat *st)
 	return -1;
 }
 
-// INVARIANT(ranges-are-dense): what may have to be kept is one range; of a file that is not SMALL no call makes it longer by more than
-// twice what it has read.
-static bool widen(struct gr_file *f, uint64_t from, uint64_t to)
+// INVARIANT(ranges-are-dense): what may have to be kept is one range, of which calls have brought in a quarter, but for LOOSE bytes.
+static uint64_t brought[GR_FILES];
+
+static bool widen(uint32_t number, uint64_t from, uint64_t to)
 {
-	uint64_t len = to - from;
-	if (f->from == f->to)
-		f->from = from, f->to = to;
-	if (f->size > SMALL && (from > f->to + len || f->from > to + len))
+	struct gr_file *f = &gr_ctl->file[number];
+	uint64_t all = brought[number] + (to - from), first = from, last = to;
+	if (brought[number]) {
+		first = from < f->from ? from : f->from;
+		last = to > f->to ? to : f->to;
+	}
+	if (last - first > LOOSE + 4 * all)
 		return false;
-	f->from = from < f->from ? from : f->from;
-	f->to = to > f->to ? to : f->to;
+	brought[number] = all;
+	f->from = first;
+	f->to = last;
 	return true;
 }
 
-static int refer(int fd, uint64_t from, uint64_t len)
+static int refer(int fd, uint64_t from, uint64_t len, bool mapped)
 {
 	struct stat st;
 	if (!len || GR_RAW(SYS_fstat, fd, &st) || !S_ISREG(st.st_mode) || from + len > (uint64_t)st.st_size || from + len < from)
@@ -145,7 +158,9 @@ static int refer(int fd, uint64_t from, uint64_t len)
 	if (number < 0 && is_on())
 		number = add(fd, &st);
 	struct gr_file *f = &gr_ctl->file[number < 0 ? 0 : number];
-	if (number >= 0 && (f->state != GR_FILE_REFERRED || !widen(f, from, from + len)))
+	if (number >= 0 && mapped && !sure[number])
+		number = -1;
+	if (number >= 0 && (f->state != GR_FILE_REFERRED || !widen((uint32_t)number, from, from + len)))
 		number = -1;
 	gr_unlatch(&held);
 	return number;
@@ -231,7 +246,7 @@ bool gr_refer_end(const struct gr_call *call, const struct gr_call *real, const 
 			return false;
 		offset = (uint64_t)(behind - call->result);
 	}
-	int number = refer(r->fd, offset, call->result);
+	int number = refer(r->fd, offset, call->result, false);
 	if (number < 0)
 		return false;
 	for (uint64_t i = 0; left && i < count; i++) {
@@ -249,7 +264,7 @@ int gr_refer_mapped(const struct gr_call *call, uint64_t bytes)
 {
 	if (!is_on() || bytes < GR_LARGE || call->arg[1] < GR_LARGE)
 		return -1;
-	return refer((int)call->arg[4], call->arg[5], bytes);
+	return refer((int)call->arg[4], call->arg[5], bytes, true);
 }
 
 // ---------------------------------------------------------------- before a file changes
@@ -309,6 +324,11 @@ static void keep_all(struct gr_thread *self)
 		keep(self, i);
 }
 
+static bool renames(long nr)
+{
+	return nr == SYS_rename || nr == SYS_renameat || nr == SYS_renameat2;
+}
+
 static void keep_path(const struct gr_call *call, int dirfd, uint64_t path)
 {
 	struct stat st;
@@ -317,7 +337,7 @@ static void keep_path(const struct gr_call *call, int dirfd, uint64_t path)
 			continue;
 		if (S_ISREG(st.st_mode))
 			keep_file(call->self, &st);
-		else if (S_ISDIR(st.st_mode) && call->sys->flags & GR_SF_IRREVOCABLE) // all below it may get another name
+		else if (S_ISDIR(st.st_mode) && renames(call->nr)) // and all that lies below
 			keep_all(call->self);
 	}
 }
