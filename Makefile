@@ -43,6 +43,7 @@ LAUNCH_CFLAGS := -std=gnu11 -O2 -g1 -Ipreload $(WARNINGS)
 ENGINE := preload/libgdbrr.so
 LAUNCH := preload/gdbrr-launch
 VECTORS := preload/gdbrr-vectors.so
+FRONT := .venv/bin/gdbrr
 NATIVE := gdbrr/_native.abi3.so
 ifneq ($(BUILD),build)
 ENGINE := $(BUILD)/libgdbrr.so
@@ -56,7 +57,7 @@ endif
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-build: .venv/.setup-run engine $(NATIVE) ## build the engine, the launcher and the native module
+build: .venv/.setup-run engine $(NATIVE) $(FRONT) ## build the engine, the launcher and the native module
 
 engine: $(ENGINE) $(LAUNCH) $(VECTORS)
 
@@ -155,6 +156,11 @@ $(VECTORS): preload/vectors.c Makefile
 	@mkdir -p $(@D)
 	$(call note,cc,$<)
 	$(Q)$(CC) $(LAUNCH_CFLAGS) -fPIC -shared -o $@.new $<
+	@mv $@.new $@
+
+$(FRONT): preload/front.c .venv/.setup-run Makefile
+	$(call note,cc,$@)
+	$(Q)$(CC) -std=gnu11 -O2 -ffreestanding -fno-stack-protector -fno-pie $(WARNINGS) -static -nostdlib -no-pie -o $@.new $<
 	@mv $@.new $@
 
 $(NATIVE): .venv/.setup-run preload/abi.h $(wildcard preload/log/*.c preload/log/*.h preload/patch/atomics.* preload/patch/decode.* preload/tables/*.def) gdbrr/demo/native_build.py

@@ -14,7 +14,7 @@ import sys
 import gdbrr
 from gdbrr.cli import VERBS
 from gdbrr.cli.plain import Declared, NotPlain, Words
-from gdbrr.cli.words import tell
+from gdbrr.cli.words import say, tell
 from gdbrr.errors import EXIT_ERROR, EXIT_USAGE, GdbrrError
 from gdbrr.quick.rows import TYPE_CHECKING, Any
 from gdbrr.quick.scopes import suppress
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from types import ModuleType
 
+_VERSION = f"gdbrr {gdbrr.__version__}"
 EXIT_INTERRUPTED = 128 + signal.SIGINT
 EXIT_BROKEN_PIPE = 128 + signal.SIGPIPE
 
@@ -77,7 +78,7 @@ def build_parser(verbs: Sequence[str]) -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=Layout,
     )
-    parser.add_argument("--version", action="version", version=f"gdbrr {gdbrr.__version__}")
+    parser.add_argument("--version", action="version", version=_VERSION)
     made: Any = partial(argparse.ArgumentParser, formatter_class=Layout)
     subparsers: Any = parser.add_subparsers(
         dest="verb", metavar="VERB", title="verbs", required=True, prog="gdbrr", parser_class=made
@@ -125,6 +126,9 @@ def _fill_standard() -> None:
 
 
 def dispatch(words: list[str]) -> int:
+    if words == ["--version"]:
+        say(_VERSION)  # without the modules of all verbs
+        return 0
     if words and words[0] in VERBS:
         verbs: Sequence[str] = words[:1]
     elif words and not words[0].startswith("-"):
@@ -162,8 +166,21 @@ def unknown_verb(word: str) -> GdbrrError:
     return GdbrrError(f"there is no verb {word!r}", hint, EXIT_USAGE)
 
 
+def _as_started() -> None:
+    """The environment is the recorded program's: LC_CTYPE, which Python sets where the locale is C, is as it was."""
+    if "LC_CTYPE" not in os.environ:
+        return
+    with open("/proc/self/environ", "rb") as file:
+        rows = dict(row.partition(b"=")[::2] for row in file.read().split(b"\0"))
+    if b"LC_CTYPE" in rows:
+        os.environ["LC_CTYPE"] = os.fsdecode(rows[b"LC_CTYPE"])
+    else:
+        del os.environ["LC_CTYPE"]
+
+
 def run() -> None:
     """The console script."""
+    _as_started()
     status = main()
     if sys.argv[1:2] and sys.argv[1] in AT_ONCE:
         with suppress(OSError, ValueError):  # else the interpreter's own way out says what is wrong

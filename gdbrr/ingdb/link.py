@@ -27,12 +27,9 @@ PACKAGE = Path(__file__).resolve().parent.parent
 
 # The server is started by path, not by name: neither the working directory of the program that is debugged nor
 # its PYTHON* variables (-I) may decide which Python code runs. Behind the interpreter's own directories when
-# installed, because the directory of the package is then one that holds others as well. The environment is that of
-# the program to record, so what Python adds at its start (LC_CTYPE, where the locale is C) is taken out again.
+# installed, because the directory of the package is then one that holds others as well.
 _BOOT = """\
-import os, runpy, sys
-if b"\\0LC_CTYPE=" not in b"\\0" + open("/proc/self/environ", "rb").read():
-    os.environ.pop("LC_CTYPE", None)
+import runpy, sys
 place, root = sys.argv[1:3]
 del sys.argv[1:3]
 sys.path.insert(0, root) if place == "checkout" else sys.path.append(root)

@@ -97,15 +97,6 @@ def test_the_server_is_the_packages_own_code(tmp_path: Path) -> None:
     assert (done.stdout.startswith("gdbrr "), done.stderr) == (True, "")
 
 
-def test_python_adds_nothing_to_the_programs_environment() -> None:
-    """In the C locale Python sets LC_CTYPE for its children."""
-    command = command_line(sys.executable, [])
-    command[3] = command[3].replace("runpy.run_module", "print(*os.environ) or (lambda *_, **__: 0)")
-    assert subprocess.check_output(command, env={"A": "b"}, text=True, timeout=60).split() == ["A"]
-    told = subprocess.check_output(command, env={"LC_CTYPE": "C"}, text=True, timeout=60).split()
-    assert told == ["LC_CTYPE"]
-
-
 def test_the_socket_directory_is_a_fresh_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
     found = [socket_directory() for _ in range(2)]

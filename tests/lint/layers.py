@@ -69,6 +69,7 @@ C_RANKS = {
     "carried.h": 8,
     "fence.c": 8,
     "fence.h": 8,
+    "front.c": 8,
     "libraries.c": 8,
     "libraries.h": 8,
     "launch.c": 8,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -111,3 +112,25 @@ def test_starting_to_record_imports_nothing_heavy(tmp_path: Path) -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     result = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=True)
     assert result.stdout == "[]\n"
+
+
+@pytest.mark.parametrize("more", [{}, {"LC_CTYPE": "C"}, {"LC_CTYPE": "C.UTF-8", "PYTHONPATH": "/nonexistent"}])
+def test_the_command_leaves_the_environment_as_it_is(tmp_path: Path, more: dict[str, str]) -> None:
+    """Python sets LC_CTYPE where the locale is C, a shell PWD."""
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), **more}
+    command = [ROOT / ".venv" / "bin" / "gdbrr", "record", "-o", tmp_path / "x.demo", "/usr/bin/env"]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=True)
+    assert dict(line.split("=", 1) for line in done.stdout.splitlines()) == env
+
+
+def test_the_command_may_be_a_link_and_the_checkout_elsewhere(tmp_path: Path) -> None:
+    elsewhere = tmp_path / "a checkout" / ".venv" / "bin"
+    elsewhere.mkdir(parents=True)
+    shutil.copy2(ROOT / ".venv" / "bin" / "gdbrr", elsewhere)
+    (tmp_path / "link").symlink_to(elsewhere / "gdbrr")
+    done = subprocess.run([tmp_path / "link"], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (127, "gdbrr: this checkout is not whole. Run: make build\n")
+    (elsewhere / "python").write_text("#!/bin/sh\nprintf '%s\\n' \"$@\"\n")
+    (elsewhere / "python").chmod(0o755)
+    done = subprocess.run([tmp_path / "link", "a", "b c", ""], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout == f"-IS\n{tmp_path / 'a checkout'}/gdbrr/__main__.py\na\nb c\n\n"
