@@ -42,6 +42,32 @@ void gr_patch_init(uint64_t program)
 }
 
 // ---------------------------------------------------------------- the table
+// Pieces of 64 KiB that have sites, by a hash: a program maps and unmaps between its libraries all the time.
+#define PIECE 16 // bits of an address in it
+#define FEW 64
+static uint64_t pieces[64];
+
+static void mark_piece(uint64_t addr)
+{
+	uint64_t hash = gr_hash_word(GR_HASH_SEED, addr >> PIECE) % (64 * 64);
+	__atomic_fetch_or(&pieces[hash / 64], 1ULL << hash % 64, __ATOMIC_RELEASE);
+}
+
+static bool may_have_sites(uint64_t addr, uint64_t length)
+{
+	uint64_t piece = addr >> PIECE, last = (addr + length - 1) >> PIECE;
+	if (addr > highest || addr + length <= lowest)
+		return false;
+	if (last - piece >= FEW)
+		return true;
+	for (; piece <= last; piece++) {
+		uint64_t hash = gr_hash_word(GR_HASH_SEED, piece) % (64 * 64);
+		if (__atomic_load_n(&pieces[hash / 64], __ATOMIC_ACQUIRE) >> hash % 64 & 1)
+			return true;
+	}
+	return false;
+}
+
 static struct gr_site *find(uint64_t addr, bool add)
 {
 	uint64_t hash = gr_hash_word(GR_HASH_SEED, addr);
@@ -55,6 +81,7 @@ static struct gr_site *find(uint64_t addr, bool add)
 		if (add) {
 			lowest = addr < lowest ? addr : lowest;
 			highest = addr > highest ? addr : highest;
+			mark_piece(addr);
 			__atomic_store_n(&site->addr, addr, __ATOMIC_RELEASE);
 			return site;
 		}
@@ -254,7 +281,7 @@ void gr_patch_original(uint64_t addr, uint64_t length, uint8_t *ret)
 
 void gr_patch_forget(uint64_t addr, uint64_t length)
 {
-	if (addr > highest || addr + length <= lowest)
+	if (!may_have_sites(addr, length))
 		return;
 	uint64_t before = lock();
 	for (unsigned i = 0; i < TABLE; i++) {

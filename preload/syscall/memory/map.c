@@ -145,19 +145,24 @@ static uint64_t without_zeros(uint64_t window, uint64_t n)
 	return end;
 }
 
+// A mapping that can be read is looked at where it is, if it is small: taking a window away again makes all cores drop what they know of
+// the process's pages, 10 us in a program with threads. A large one shall not become part of the program's memory by that.
+#define SMALL 0x10000
+
 static void log_contents(struct gr_call *call, struct gr_event *ev, uint64_t n, const struct gr_piece *stores)
 {
-	uint64_t window = window_of(call);
+	bool here = n <= SMALL && call->arg[2] & PROT_READ;
+	uint64_t window = here ? (uint64_t)call->result : window_of(call);
 	if (n >= GR_WINDOW_SIZE)
 		gr_panic(call->self, GR_PANIC_REFUSED, "a mapped file of %u bytes\nrecord it with the class `file` native", n, 0);
-	if (n && GR_RAW(SYS_mmap, window, n, PROT_READ, MAP_PRIVATE | MAP_FIXED, call->arg[4], call->arg[5]) != (long)window)
+	if (!here && n && GR_RAW(SYS_mmap, window, n, PROT_READ, MAP_PRIVATE | MAP_FIXED, call->arg[4], call->arg[5]) != (long)window)
 		n = 0;
 	uint64_t bytes = n ? without_zeros(window, n) : 0, first = GR_EVENT_DATA - stores->len;
 	const struct gr_piece all = {window, (uint32_t)bytes, false};
 	const struct gr_piece pieces[2] = {{window, (uint32_t)(bytes < first ? bytes : first), false}, *stores};
 	gr_log_pieces(call->self, ev, pieces, stores->len ? 2 : bytes ? 1 : 0, 0);
 	gr_log_more(call->self, &all, pieces[0].len, call->result - window);
-	if (n)
+	if (n && !here)
 		GR_RAW(SYS_munmap, window, n);
 }
 
