@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-GDBRR = [sys.executable, "-IS", str(ROOT / "gdbrr" / "__main__.py")]  # as .venv/bin/gdbrr does
+GDBRR = [str(ROOT / ".venv" / "bin" / "gdbrr")]
 PATIENCE = 600.0
 STRANGE = ("PYTHONDONTWRITEBYTECODE", "MAKEFLAGS", "MAKELEVEL")
 # As a user has it: what is imported was compiled before.

@@ -19,13 +19,15 @@ else:
     except ImportError:
         from hashlib import blake2b
 
-    try:
-        from _sha2 import sha256  # Python 3.12
-    except ImportError:
+    def sha256(data=b""):
         try:
-            from _sha256 import sha256
+            from _sha2 import sha256 as made  # Python 3.12
         except ImportError:
-            from hashlib import sha256
+            try:
+                from _sha256 import sha256 as made
+            except ImportError:
+                from hashlib import sha256 as made
+        return made(data)
 
     try:
         from _operator import _compare_digest as same

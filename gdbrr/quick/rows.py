@@ -25,11 +25,7 @@ else:
             for number, field in enumerate(fields):
                 space[field] = _tuplegetter(number, f"Alias for field number {number}")
             if "__new__" not in space and fields:
-                given = f"{', '.join(fields)},"
-                made = eval(f"lambda _cls, {given}: _new(_cls, ({given}))", {"_new": tuple.__new__, "__name__": name})
-                made.__defaults__ = tuple(defaults.values())
-                made.__name__ = "__new__"
-                space["__new__"] = made
+                space["__new__"] = _new
             row = {
                 "__slots__": (),
                 "_fields": tuple(fields),
@@ -37,6 +33,16 @@ else:
                 "_field_defaults": defaults,
             }
             return type(name, (tuple,), {**_METHODS, **row, **space})
+
+    def _new(cls, /, *given, **named):
+        """Compiles what makes a row, when the first one is made: of most kinds a short run makes none."""
+        row = next(base for base in cls.__mro__ if "_field_defaults" in base.__dict__)
+        fields = f"{', '.join(row._fields)},"
+        made = eval(f"lambda _cls, {fields}: _new(_cls, ({fields}))", {"_new": tuple.__new__, "__name__": row.__name__})
+        made.__defaults__ = tuple(row._field_defaults.values())
+        made.__name__ = "__new__"
+        row.__new__ = made
+        return made(cls, *given, **named)
 
     @classmethod
     def _make(cls, values):

@@ -50,6 +50,19 @@ class Ours(rows.NamedTuple):
         return "ours"
 
 
+class Base(rows.NamedTuple):
+    first: int
+    second: str = "two"
+
+    @property
+    def both(self) -> str:
+        return f"{self.first}{self.second}"
+
+
+class Below(Base):
+    """No row was made of its base before."""
+
+
 class Theirs(typing.NamedTuple):
     """A row."""
 
@@ -75,7 +88,8 @@ def test_a_row_is_a_named_tuple() -> None:
         assert made._replace(first=7).first == 7 and made._asdict() == other._asdict()
         assert pickle.loads(pickle.dumps(made)) == made
     assert Ours.__doc__ == Theirs.__doc__ and Ours._fields == Theirs._fields and Ours.__qualname__ == "Ours"
-    assert Ours.__module__ == __name__
+    assert Ours.__module__ == __name__ and Ours.__new__ is type(Ours(1)).__new__
+    assert Below(3, second="b").both == "3b" and type(Below(3)) is Below and isinstance(Below(3), Base)
     with pytest.raises(TypeError):
         Ours()  # type: ignore[call-arg]
 
