@@ -61,6 +61,7 @@ TURNED = {
     "1,000 counters": Knobs(counters=1000),
     "8 fields a counter": Knobs(fields=8),
     "90 of 100 accesses read": Knobs(reads=90),
+    "no locks: a data race": Knobs(reads=-1),
     "500 steps of computing between": Knobs(work=500),
 }
 

@@ -1,8 +1,8 @@
 """Large files that a demo refers to: what it says of them, bringing their contents in, taking them out again.
 
 Runs in: commands outside GDB, the server. May call: errors, abi, files, demo.
-Owns: the blocks FILES and CONTENT, and the rule that a file is the recorded one while device, inode, size and both
-times are. Which references are followed is decided in gdbrr/launch/files.py.
+Owns: the blocks FILES and CONTENT, and the rule that a file is the recorded one while its inode, size and both times
+are. Which references are followed is decided in gdbrr/launch/files.py.
 """
 
 from __future__ import annotations
@@ -93,7 +93,8 @@ def difference(row: Referred, st: os.stat_result) -> str:
         return f"it had {row.size:,} bytes and has {st.st_size:,}"
     if st.st_mtime_ns != row.mtime:
         return "it was written to"
-    if (st.st_dev, st.st_ino) != (row.device, row.inode):
+    # The number of a file system that has no disk of its own (btrfs, overlayfs) is another one at the next start.
+    if st.st_ino != row.inode:
         return "it is another file of that name"
     return "" if st.st_ctime_ns == row.ctime else "it was changed"
 

@@ -81,7 +81,15 @@ def _places(demo: Demo) -> list[tuple[int, str, Referred]]:
     held = [number for number in range(len(demo.files)) if referred.held(demo, number)]
     if held and not demo.taken_out:
         demo.taken_out = _take_out(demo, held)
-    return [(n, *demo.taken_out.get(n, (row.path, row))) for n, row in enumerate(demo.files)]
+    return [(n, *(demo.taken_out.get(n) or _own(row))) for n, row in enumerate(demo.files)]
+
+
+def _own(row: Referred) -> tuple[str, Referred]:
+    """A file of the user's, which check() has looked at, with the number of its file system now."""
+    try:
+        return row.path, row._replace(device=os.lstat(row.path).st_dev)
+    except OSError:
+        return row.path, row  # gone since: the engine says so
 
 
 def _take_out(demo: Demo, held: list[int]) -> dict[int, tuple[str, Referred]]:

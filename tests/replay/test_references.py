@@ -68,7 +68,8 @@ def test_what_was_read_stays_in_the_file(way: str, large: Path, tmp_path: Path) 
     done = recorded(demo, way, large, options=STAYS)
     (row,) = described(demo)
     assert (row["path"], row["contents"]) == (str(large), "not in the demo")
-    assert demo.stat().st_size < 100_000
+    # Of calls of several threads that have one place in it nobody knows where they read: those are kept.
+    assert demo.stat().st_size < (SIZE // 4 if way == "readers" else 100_000)
     assert "refers to 1 file of" in done.err and "must stay as it is until it is packed: gdbrr pack" in done.err
     same(demo, done)
 
