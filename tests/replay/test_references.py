@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import struct
 import subprocess
 import sys
 import time
@@ -17,11 +18,13 @@ from pathlib import Path
 import pytest
 
 from confine.forge import foreign
-from gdbrr.demo import referred
+from gdbrr.demo import carried, referred
 from gdbrr.demo.events import Event
 from gdbrr.demo.format import BlockType
 from gdbrr.demo.reader import Demo
-from gdbrr.errors import GdbrrError
+from gdbrr.demo.writer import Writer
+from gdbrr.errors import EXIT_DESYNC, GdbrrError
+from gdbrr.files import draft
 from gdbrr.timeline.model import Point, PointKind
 from gdbrr.timeline.timeline import open_demo
 from harness import programs
@@ -232,6 +235,42 @@ def test_somebody_elses_demo_reads_no_file_of_mine(large: Path, tmp_path: Path) 
     for words in (("replay", "--trust", theirs), ("redact", "--trust", theirs), ("pack", "--trust", theirs)):
         refused = gdbrr(*words).expect(1).err
         assert f"refers to a file of the machine where it was recorded, {str(large)!r}, and does not hold it" in refused
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (struct.pack("<II", 13, 0), struct.pack("<II", 13, 200)),  # a file that is none
+        (struct.pack("<II", 13, 0), struct.pack("<II", 13, 1 << 31)),
+        (struct.pack("<IIQ", 13, 0, 0), struct.pack("<IIQ", 13, 0, 1 << 40)),  # behind its end
+        (struct.pack("<QII", 0x10000, 13, 0), struct.pack("<QII", 1 << 33, 13, 0)),  # more than there is
+        (struct.pack("<QII", 0x10000, 13, 0), struct.pack("<QII", (1 << 64) - 1, 13, 0)),
+    ],
+)
+def test_a_reference_that_makes_no_sense_ends_the_replay(old: bytes, new: bytes, large: Path, tmp_path: Path) -> None:
+    demo, bad = tmp_path / "x.demo", tmp_path / "bad.demo"
+    recorded(demo, "read", large)
+    with Demo.open(demo) as source, draft(bad) as file:
+        changed = carried.copy(source, Writer(file, source.manifest), lambda _, raw: raw.replace(old, new))
+        assert changed
+    assert "outputs that do not fit the program's buffers" in gdbrr("replay", "--trust", bad).expect(EXIT_DESYNC).err
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        b"", b"{}", b"[[]]", b"[1]", b"\xff", b"[" * 100_000, b'[["relative", 1, 2, 3, 4, 5, 0, 0]]',
+        b'[["/x\\u0000", 1, 2, 3, 4, 5, 0, 0]]', b'[["/x", 1, 2, 3, 4, 5, 2, 1]]', b'[["/x", 1, 2, 3, 4, 5, 0, 4]]',
+        b'[["/x", 1, 2, -3, 4, 5, 0, 0]]', b'[["/x", true, 2, 3, 4, 5, 0, 0]]', b'[["/x", 1.5, 2, 3, 4, 5, 0, 0]]',
+    ],
+)  # fmt: skip
+def test_a_list_of_files_that_makes_no_sense_is_damage(rows: bytes, large: Path, tmp_path: Path) -> None:
+    demo, bad = tmp_path / "x.demo", tmp_path / "bad.demo"
+    recorded(demo, "read", large)
+    with Demo.open(demo) as source, draft(bad) as file:
+        carried.copy(source, Writer(file, source.manifest), refers=False, more=lambda writer: writer.files(rows, 1))
+    for words in (("replay", "--trust", bad), ("info", bad), ("redact", "--trust", bad)):
+        assert "its list of files makes no sense" in gdbrr(*words).expect(1).err
 
 
 def test_somebody_elses_demo_replays_from_what_it_holds(large: Path, tmp_path: Path) -> None:
