@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import struct
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from gdbrr.errors import EXIT_DESYNC, GdbrrError
 from gdbrr.files import draft
 from gdbrr.timeline.model import Point, PointKind
 from gdbrr.timeline.timeline import open_demo
-from harness import programs
+from harness import programs, users
 from harness.run import Result, gdbrr
 
 SIZE = (3 << 20) + 1234
@@ -148,6 +149,20 @@ def test_what_somebody_has_open_for_writing_is_kept(large: Path, tmp_path: Path)
     assert described(demo) == []
     large.unlink()
     same(demo, done)
+
+
+@pytest.mark.needs("any_user")
+def test_of_somebody_elses_file_only_what_is_read_is_referred_to() -> None:
+    """Who has it open for writing the kernel tells its owner; each call that reads looks for itself."""
+    with users.place() as place:
+        large = settled(place / "folder" / "large")
+        large.parent.chmod(0o755)
+        program = shutil.copy(programs.build("large_files"), place / "program")
+        for way, stays in (("read", True), ("map", False)):
+            demo = place / f"{way}.demo"
+            done = users.ordinary("record", *STAYS, "-o", demo, program, way, large, cwd=place).expect(0)
+            assert ("refers to 1 file" in done.err) == stays
+            assert users.ordinary("replay", demo, cwd=place).expect(0).out == done.out
 
 
 def test_switched_off(large: Path, tmp_path: Path) -> None:
