@@ -11,22 +11,22 @@ from __future__ import annotations
 
 import mmap
 import os
-import re
-import subprocess
-from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 
 from gdbrr.abi import ffi, lib
+from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
 
-_LISTED = re.compile(r"^\s+(?:.* => )?(\S*/.*) \(0x", re.MULTILINE)
-_RUNTIME = re.compile(
-    r"(?:ld-linux|ld-[0-9]|libc[.-]|libm[.-]|libdl[.-]|librt[.-]|libpthread[.-]|libresolv[.-]|libutil[.-]|libanl[.-]"
-    r"|libnss_|libgcc_s[.-]|libstdc\+\+[.-]|libmvec[.-]|libgdbrr)"
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+_NAMED = "libc libm libdl librt libpthread libresolv libutil libanl libgcc_s libstdc++ libmvec"
+_RUNTIME = (
+    *("ld-linux", "libnss_", "libgdbrr"),
+    *(f"ld-{digit}" for digit in range(10)),
+    *(name + sign for name in _NAMED.split() for sign in ".-"),
 )
 """Libraries of the language: what they order by atomics of their own (the counters of shared strings and locales) is
 seen by nobody, or an operation."""
-_ATOMICS_LIBRARY = re.compile(r"libatomic[.-]")
+_ATOMICS_LIBRARY = ("libatomic.", "libatomic-")
 _MAKES_THREADS = (b"pthread_create", b"thrd_create", b"_ZNSt6thread15_M_start_thread")
 _LOADS_CODE = (b"\0dlopen\0",)
 """Said by a program or by a library of its own, as java's launcher has one. Shared libraries that may are many."""
@@ -34,8 +34,7 @@ _SCRIPTS = 4
 """How many `#!` in a row are followed."""
 
 
-@dataclass(frozen=True)
-class Guess:
+class Guess(NamedTuple):
     order: str
     why: str
 
@@ -43,8 +42,8 @@ class Guess:
 def order_for(program: str, env: Mapping[str, str]) -> Guess:
     """How to record PROGRAM, an absolute path."""
     every = _files(os.path.realpath(_binary(program)), env)
-    files = [path for path in every if not _RUNTIME.match(Path(path).name)]
-    if any(_ATOMICS_LIBRARY.match(Path(path).name) for path in files):
+    files = [path for path in every if not _is_runtime(path)]
+    if any(os.path.basename(path).startswith(_ATOMICS_LIBRARY) for path in files):
         return Guess("serial", "it uses libatomic")
     threads = False
     for path in files:
@@ -57,7 +56,7 @@ def order_for(program: str, env: Mapping[str, str]) -> Guess:
             found = "an atomic instruction" if code.atomics == 1 else f"{code.atomics} atomic instructions"
             found = f"at least {found}" if code.more else found
             found = found if code.atomics else "a loop that waits"
-            reason = f"{Path(path).name} has {found} of its own"
+            reason = f"{os.path.basename(path)} has {found} of its own"
             break
     else:
         reason = ""
@@ -65,10 +64,11 @@ def order_for(program: str, env: Mapping[str, str]) -> Guess:
         return Guess("parallel", "it makes no threads")
     if reason:
         return Guess("serial", reason)
-    shared = {os.path.dirname(os.path.realpath(path)) for path in every if _RUNTIME.match(Path(path).name)}
+    shared = {os.path.dirname(os.path.realpath(path)) for path in every if _is_runtime(path)}
     for path in files:
         if os.path.dirname(os.path.realpath(path)) not in shared and _has_name(path, _LOADS_CODE):
-            return Guess("serial", f"{Path(path).name} loads more code while it runs, which nobody has looked at")
+            name = os.path.basename(path)
+            return Guess("serial", f"{name} loads more code while it runs, which nobody has looked at")
     looked = "the program has" if len(files) == 1 else "the program and its library have"
     looked = looked if len(files) < 3 else f"the program and its {len(files) - 1} libraries have"
     return Guess("parallel", f"{looked} no atomic instructions")
@@ -100,15 +100,45 @@ def _files(program: str, env: Mapping[str, str], cwd: str | None = None) -> list
         loader = _look(program).loader
         if not loader:
             return [program]
-        words = [loader, "--list", program]
-        done = subprocess.run(words, capture_output=True, text=True, env=dict(env), cwd=cwd, check=False)
+        said = _said_by([loader, "--list", program], env, cwd)
     except (OSError, ValueError):
         return [program]
-    return [program, *dict.fromkeys(path for path in _LISTED.findall(done.stdout) if path != program)]
+    return [program, *dict.fromkeys(path for path in _listed(said) if path != program)]
 
 
-@dataclass(frozen=True)
-class _Code:
+def _said_by(words: list[str], env: Mapping[str, str], cwd: str | None) -> str:
+    """What a command writes on standard output, without the module that knows all ways to start one. A shell knows one
+    way to another directory."""
+    ours, theirs = os.pipe2(os.O_CLOEXEC)
+    with open(ours, "rb") as said:
+        try:
+            silent = [(os.POSIX_SPAWN_OPEN, fd, os.devnull, os.O_RDWR, 0) for fd in (0, 2)]
+            actions = [*silent, (os.POSIX_SPAWN_DUP2, theirs, 1)]
+            if cwd:
+                words = ["/bin/sh", "-c", 'cd -- "$1" && shift && exec "$@"', "sh", cwd, *words]
+            pid = os.posix_spawn(words[0], words, dict(env), file_actions=actions)
+        finally:
+            os.close(theirs)
+        try:
+            return said.read().decode(errors="surrogateescape")
+        finally:
+            os.waitpid(pid, 0)
+
+
+def _listed(said: str) -> Iterator[str]:
+    """The files in a loader's list: `	NAME => PATH (0x...)`, or without a name."""
+    for line in said.splitlines():
+        path, mark, _ = line.rpartition(" (0x")
+        path = path.rpartition(" => ")[2].strip()
+        if mark and line[:1].isspace() and "/" in path:
+            yield path
+
+
+def _is_runtime(path: str) -> bool:
+    return os.path.basename(path).startswith(_RUNTIME)
+
+
+class _Code(NamedTuple):
     """What a file says about itself."""
 
     makes_threads: bool

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import ROOT
+from harness import ROOT, programs
 
 ALL = {
     "argparse", "array", "collections", "contextlib", "dataclasses", "difflib", "enum", "functools", "hashlib",
@@ -42,3 +42,10 @@ def imported(words: list[str]) -> set[str]:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
     rows = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
     return {row.rpartition("|")[2].strip() for row in rows}
+
+
+def test_what_speaks_against_the_order_is_found_without_them_too(tmp_path: Path) -> None:
+    """Where the program had threads, its code is looked at."""
+    words = ["record", "-o", str(tmp_path / "x.demo"), str(programs.build("thread_names"))]
+    names = imported(words)
+    assert "gdbrr.demo.guess" in names and not names & (NOT_IMPORTED["record"] | {"subprocess"})
