@@ -11,6 +11,7 @@ import os
 import resource
 import select
 import time
+from _thread import allocate_lock, start_new_thread
 
 import gdbrr
 from gdbrr import abi, files
@@ -29,6 +30,7 @@ from gdbrr.quick.scopes import suppress
 from gdbrr.quick.signals import signal
 
 if TYPE_CHECKING:
+    from _thread import LockType
     from collections.abc import Callable, Sequence
 
     from gdbrr.config.profiles import Profile
@@ -312,6 +314,7 @@ def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda cod
     """Record the program on this terminal as if alone, and pack the demo if it is WANTED for how the program ended."""
     with before_it_runs():
         recording = Recording(request, recording_of(demo))
+    risk = _Risk(recording)
     try:
         with terminal_signals(recording.signalled) as wake:
             recording.inherit_signals()
@@ -319,7 +322,7 @@ def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda cod
                 recording.start(_packing)
             for number in recording.early:
                 recording.hand_on(number)
-            ended = _await_end(recording, wake)
+            ended = _await_end(recording, wake, risk.look)
         code = os.waitstatus_to_exitcode(ended)
         status = recording.end(ended)
         panic = recording.panic
@@ -338,6 +341,7 @@ def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda cod
         recording.remove()
         return Ending(code, None, None, panic)
     # From here on the directory stays when something fails: it holds the whole run.
+    risk.look()
     try:
         summary = recording.pack(demo)
     except Kept as kept:
@@ -346,21 +350,48 @@ def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda cod
     recording.remove()
     profile = recording.request.profile
     guess = f"order {profile.values['order'].value}, because {profile.guessed}" if profile.guessed else ""
-    return Ending(code, demo, summary, panic, guess, _risk(recording) if summary.threads > 1 else "")
+    return Ending(code, demo, summary, panic, guess, risk.found() if summary.threads > 1 else "")
 
 
-def _risk(recording: Recording) -> str:
-    """What speaks against the order that holds where none is asked for."""
-    order = recording.request.profile.values["order"]
-    if order.origin != "default" or order.value != "parallel":
-        return ""
-    from gdbrr.demo import guess
+class _Risk:
+    """What speaks against the order that holds where none is asked for. The code of a program that has threads is
+    looked at beside the program, or beside the packing: a megabyte of it takes milliseconds, in C."""
 
-    found = guess.order_for(recording.program, recording.request.env)
-    return found.why if found.order != order.value else ""
+    def __init__(self, recording: Recording) -> None:
+        self._recording = recording
+        self._done: LockType | None = None
+        self._found: str | BaseException = ""
+
+    def look(self) -> None:
+        """Begin where it is time to."""
+        order = self._recording.request.profile.values["order"]
+        if self._done or order.origin != "default" or order.value != "parallel" or self._recording.page.c.threads < 2:
+            return
+        self._done = allocate_lock()
+        self._done.acquire()
+        start_new_thread(self._find, ())
+
+    def _find(self) -> None:
+        assert self._done
+        try:
+            from gdbrr.demo import guess
+
+            found = guess.order_for(self._recording.program, self._recording.request.env)
+            self._found = found.why if found.order != "parallel" else ""
+        except BaseException as error:
+            self._found = error
+        finally:
+            self._done.release()
+
+    def found(self) -> str:
+        if self._done:
+            self._done.acquire()
+        if isinstance(self._found, BaseException):
+            raise self._found
+        return self._found
 
 
-def _await_end(recording: Recording, wake: int) -> int:
+def _await_end(recording: Recording, wake: int, look_beside: Callable[[], None]) -> int:
     """Wait until the program is gone; stop with it when it is stopped, so that job control sees one program."""
     look = pause = _FIRST_LOOK
     due = 0.0
@@ -380,6 +411,7 @@ def _await_end(recording: Recording, wake: int) -> int:
         now = time.monotonic()
         if now >= due:
             recording.note_objects()
+            look_beside()
             due, look = now + look, min(look * 1.5, _SLOWEST_LOOK)
         pause = ahead.look(pause)
         if poll.poll(min(pause, due - now) * 1000):
