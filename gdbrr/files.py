@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import IO, BinaryIO
 
+_DRAFT = 18
+"""How much longer the name of a draft is."""
 _NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -50,6 +52,13 @@ def draft(out: Path, *, lasts: bool = True) -> Iterator[BinaryIO]:
     finally:
         with suppress(OSError):
             name.unlink(missing_ok=True)
+
+
+def remove(out: Path) -> None:
+    """The file OUT, if there is one, and drafts of it that somebody has left who was killed."""
+    for name in os.listdir(out.parent):
+        if name == out.name or (name.startswith(f".{out.name}.") and len(name) == len(out.name) + _DRAFT):
+            (out.parent / name).unlink(missing_ok=True)
 
 
 def new(path: Path) -> BinaryIO:

@@ -100,7 +100,7 @@ def pack(
             total = seal.put(file, key) if key else total
     if not keep:
         for name in _FILES:
-            (recording / name).unlink(missing_ok=True)
+            files.remove(recording / name)
         try:
             recording.rmdir()
         except OSError:

@@ -183,6 +183,8 @@ def test_recording_survives_the_death_of_its_controller(tmp_path: Path) -> None:
     assert poll.poll(30_000)
     os.close(watched)
     process.communicate()
+    # As it would be if the controller had been about to note what is mapped.
+    (tmp_path / "x.demo.recording" / ".manifest.json.0123456789abcdef").write_text("{")
     done = gdbrr("replay", "x.demo.recording", cwd=tmp_path).expect(0)
     assert done.out == "ready\nmore\n"
     assert "it is in x.demo now" in done.err
