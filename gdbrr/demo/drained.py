@@ -29,7 +29,7 @@ _ZSTD = 1
 MOST = 16 << 20
 """Bytes that a record holds at most."""
 _CHUNK: int = ffi.sizeof("struct gr_chunk")
-_KEPT = 16
+_KEPT = 8
 """Records that a reader keeps: its threads are in about the same place, each in its own."""
 
 

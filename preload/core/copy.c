@@ -35,6 +35,15 @@ __asm__(
 	"	jmp 1b\n"
 	"2:	test %rcx, %rcx\n"
 	"	jz gr_copy_end\n"
+	"gr_copy_last_load:\n" // the string instruction takes as long to start as all of them
+	"	movzbl (%rsi), %eax\n"
+	"gr_copy_last_store:\n"
+	"	mov %al, (%rdi)\n"
+	"	lea 1(%rsi), %rsi\n"
+	"	lea 1(%rdi), %rdi\n"
+	"	sub $1, %rcx\n"
+	"	jnz gr_copy_last_load\n"
+	"	jmp gr_copy_end\n"
 	"gr_copy_bytes:\n"
 	"	rep movsb\n"
 	"gr_copy_end:\n"
@@ -65,6 +74,7 @@ __asm__(
 	".size gr_storable, .-gr_storable\n");
 
 extern const char gr_copy_load[], gr_copy_store[], gr_copy_bytes[], gr_copy_end[] __attribute__((visibility("hidden")));
+extern const char gr_copy_last_load[], gr_copy_last_store[] __attribute__((visibility("hidden")));
 extern const char gr_storable_store[], gr_storable_end[] __attribute__((visibility("hidden")));
 
 // A word that cannot be copied whole is copied byte by byte up to the border; a byte ends the copy.
@@ -73,7 +83,7 @@ bool gr_copy_recover(ucontext_t *context)
 	greg_t *rip = &context->uc_mcontext.gregs[REG_RIP];
 	if (*rip == (greg_t)gr_copy_load || *rip == (greg_t)gr_copy_store)
 		*rip = (greg_t)gr_copy_bytes;
-	else if (*rip == (greg_t)gr_copy_bytes)
+	else if (*rip == (greg_t)gr_copy_bytes || *rip == (greg_t)gr_copy_last_load || *rip == (greg_t)gr_copy_last_store)
 		*rip = (greg_t)gr_copy_end;
 	else if (*rip == (greg_t)gr_storable_store)
 		*rip = (greg_t)gr_storable_end;

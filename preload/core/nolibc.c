@@ -8,6 +8,26 @@
 // Or the compiler makes a call of memcpy of the loop in memcpy.
 #define HIDDEN __attribute__((visibility("hidden"), optimize("no-tree-loop-distribute-patterns")))
 
+// Less than a word, by two halves that may meet.
+static inline void copy_some(unsigned char *d, const unsigned char *s, size_t n)
+{
+	uint32_t word, last;
+	uint16_t half, end;
+	if (n >= 4) {
+		__builtin_memcpy(&word, s, 4);
+		__builtin_memcpy(&last, s + n - 4, 4);
+		__builtin_memcpy(d, &word, 4);
+		__builtin_memcpy(d + n - 4, &last, 4);
+	} else if (n >= 2) {
+		__builtin_memcpy(&half, s, 2);
+		__builtin_memcpy(&end, s + n - 2, 2);
+		__builtin_memcpy(d, &half, 2);
+		__builtin_memcpy(d + n - 2, &end, 2);
+	} else if (n) {
+		*d = *s;
+	}
+}
+
 HIDDEN void *memcpy(void *dst, const void *src, size_t n)
 {
 	void *ret = dst;
@@ -16,10 +36,8 @@ HIDDEN void *memcpy(void *dst, const void *src, size_t n)
 		const uint64_t *s = src;
 		for (; n >= 8; n -= 8)
 			__builtin_memcpy(d++, s++, 8);
-		dst = d;
-		src = s;
-		if (!n)
-			return ret;
+		copy_some((unsigned char *)d, (const unsigned char *)s, n);
+		return ret;
 	}
 	__asm__ volatile("rep movsb" : "+D"(dst), "+S"(src), "+c"(n) : : "memory");
 	return ret;
