@@ -35,6 +35,7 @@ KIND_MAX = 32
 ACT_REFUSE = len(tables.MODES)
 """GR_ACT_REFUSE: behind the modes."""
 
+_SHIPPED_IN = Path(__file__).resolve().parent / "profiles"
 _MAX_FILE = 1 << 20
 _MAX_TEXT = 4096
 
@@ -216,7 +217,7 @@ def user_directory() -> Path:
 
 
 def shipped_path(name: str) -> Path:
-    return Path(__file__).resolve().parent / "profiles" / f"{name}.toml"
+    return _SHIPPED_IN / f"{name}.toml"
 
 
 def candidates(program: Path | None, user_dir: Path | None = None) -> Iterator[tuple[str, Path]]:

@@ -12,6 +12,8 @@ from gdbrr.quick.kept import cache, cached_property
 from gdbrr.quick.paths import Path
 from gdbrr.quick.rows import TYPE_CHECKING, NamedTuple
 
+_PACKAGE = Path(__file__).resolve().parent.parent
+
 MODES = ("record", "native", "ignore")
 """The modes of a class or call; the place of each is its number in enum gr_action."""
 
@@ -153,11 +155,10 @@ class Refusal(NamedTuple):
 
 def directory() -> Path:
     """Where the tables are: in a checkout beside the engine's source, in an installed package beside the engine."""
-    package = Path(__file__).resolve().parent.parent
-    for place in (package.parent / "preload" / "tables", package / "_engine" / "tables"):
+    for place in (_PACKAGE.parent / "preload" / "tables", _PACKAGE / "_engine" / "tables"):
         if (place / "syscalls.def").is_file():
             return place
-    raise GdbrrError(f"the engine's tables are not beside {package}", hint="install gdbrr again: pip install .")
+    raise GdbrrError(f"the engine's tables are not beside {_PACKAGE}", hint="install gdbrr again: pip install .")
 
 
 def _effect(line: Line, text: str, first: tuple[int, ...] = ()) -> Effect:

@@ -29,7 +29,7 @@ _GONE = " (deleted)"
 def host_id() -> str:
     """Names this user on this machine without giving the machine's id away."""
     try:
-        machine = Path("/etc/machine-id").read_text().strip()
+        machine = Path("/etc/machine-id").read_bytes().decode(errors="replace").strip()
     except OSError:
         machine = os.uname().nodename
     from gdbrr.quick.hashes import sha256
