@@ -1,6 +1,7 @@
 // Reads or maps a large file in one of the ways that programs have, changes it perhaps, and prints what it saw.
 // Usage: large_files WAY FILE [OTHER]
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -197,7 +198,16 @@ int main(int argc, char **argv)
 		before = threads(reader);
 	else if (is(way, "parts"))
 		before = threads(part);
-	else if (is(way, "place"))
+	else if (is(way, "library") || is(way, "library first")) {
+		if (is(way, "library"))
+			must(system("true"));
+		void *loaded = dlopen(path, RTLD_NOW);
+		const unsigned char *data = loaded ? dlsym(loaded, "data") : NULL;
+		if (!data)
+			must(-1);
+		before = sum(1, data, 0x200000);
+		must(system("true"));
+	} else if (is(way, "place"))
 		before = in_place();
 	else if (is(way, "made"))
 		write_some(path, O_CREAT | O_TRUNC, 0x200000);

@@ -122,6 +122,21 @@ def test_what_the_program_changes_is_kept_before(way: str, large: Path, tmp_path
     same(demo, done)
 
 
+@pytest.mark.parametrize("way", ["library", "library first"])
+def test_a_library_stays_where_it_is_also_beside_a_child(way: str, tmp_path: Path) -> None:
+    source, library, demo = tmp_path / "data.c", tmp_path / "libdata.so", tmp_path / "x.demo"
+    source.write_text("const unsigned char data[3 << 20] = {1, 2, 3};\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", library, source], check=True, stdin=subprocess.DEVNULL)
+    time.sleep(GONE)
+    done = recorded(demo, way, library, options=STAYS)
+    assert {row["path"]: row["contents"] for row in described(demo)}[str(library)] == "not in the demo"
+    assert demo.stat().st_size < 1_000_000
+    same(demo, done)
+    gdbrr("pack", demo).expect(0)
+    library.unlink()
+    same(tmp_path / "x.packed.demo", done, "--trust")
+
+
 def test_a_killed_recorder_leaves_what_was_kept(large: Path, tmp_path: Path) -> None:
     demo, program = tmp_path / "x.demo", programs.build("large_files")
     words = [sys.executable, "-m", "gdbrr", "record", *STAYS, "-o", demo]

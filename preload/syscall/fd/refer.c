@@ -14,6 +14,7 @@
 #include "refer.h"
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
 #include <sys/uio.h>
@@ -32,17 +33,21 @@
 #define NANO 1000000000ULL
 #define AGE (50 * 1000000ULL) // the kernel's clock for times of files goes on every 10 ms at least
 #define LOOSE 0x400000
+#define LEAST_MAPPED 0x10000 // bytes of a mapping: the segments of a library are several
 #define VECTORS 64
 #define PATH 4096
 #define PIECE 0x400000
 #define SAMPLE 8           // bytes of each page that are in a check
 
 static uint32_t held;
-static uint32_t stopped;
+static enum stopped { NOT_STOPPED, CHILDREN, OTHER_ROOT } stopped;
 
-static bool is_on(void)
+// INVARIANT(libraries-stay): what the loader maps (MAP_DENYWRITE, which nobody else asks for) is replaced and not written to, or all
+// who have it mapped would fail. So a child is no reason to keep it.
+static bool is_on(bool loaded)
 {
-	return gr_mode == GR_MODE_RECORD && gr_ctl->knob[GR_KNOB_references] && !__atomic_load_n(&stopped, __ATOMIC_RELAXED);
+	enum stopped now = __atomic_load_n(&stopped, __ATOMIC_RELAXED);
+	return gr_mode == GR_MODE_RECORD && gr_ctl->knob[GR_KNOB_references] && (now == NOT_STOPPED || (loaded && now == CHILDREN));
 }
 
 static uint64_t nanoseconds(struct timespec time)
@@ -89,6 +94,7 @@ static bool has_settled(const struct stat *st)
 // Surely nobody could store to them through a mapping when they were looked at, which the kernel tells their owners only. What calls
 // read is looked at each time.
 static bool sure[GR_FILES];
+static bool library[GR_FILES]; // only the loader has mapped it
 
 // The number of the file in the table, or -1. Under the latch.
 static int add(int fd, const struct stat *st)
@@ -148,18 +154,23 @@ static bool widen(uint32_t number, uint64_t from, uint64_t to)
 	return true;
 }
 
-static int refer(int fd, uint64_t from, uint64_t len, bool mapped)
+enum how { READ, MAPPED, LOADED };
+
+static int refer(int fd, uint64_t from, uint64_t len, enum how how)
 {
 	struct stat st;
 	if (!len || GR_RAW(SYS_fstat, fd, &st) || !S_ISREG(st.st_mode) || from + len > (uint64_t)st.st_size || from + len < from)
 		return -1;
 	gr_latch(&held);
-	int number = is_on() ? find(&st) : -1;
-	if (number < 0 && is_on())
-		number = add(fd, &st);
+	bool on = is_on(how == LOADED);
+	int number = on ? find(&st) : -1;
+	if (number < 0 && on && (number = add(fd, &st)) >= 0)
+		library[number] = how == LOADED;
 	struct gr_file *f = &gr_ctl->file[number < 0 ? 0 : number];
-	if (number >= 0 && mapped && !sure[number])
+	if (number >= 0 && how != READ && !sure[number])
 		number = -1;
+	if (number >= 0 && how != LOADED)
+		library[number] = false;
 	if (number >= 0 && (f->state != GR_FILE_REFERRED || !widen((uint32_t)number, from, from + len)))
 		number = -1;
 	gr_unlatch(&held);
@@ -191,7 +202,7 @@ bool gr_refer_begin(const struct gr_call *call, struct gr_refer *ret)
 		return false;
 	}
 	int fd = (int)call->arg[0];
-	if (!is_on() || (several && call->arg[2] > VECTORS))
+	if (!is_on(false) || (several && call->arg[2] > VECTORS))
 		return false;
 	if (!gr_fd_large(fd))
 		return false;
@@ -246,7 +257,7 @@ bool gr_refer_end(const struct gr_call *call, const struct gr_call *real, const 
 			return false;
 		offset = (uint64_t)(behind - call->result);
 	}
-	int number = refer(r->fd, offset, call->result, false);
+	int number = refer(r->fd, offset, call->result, READ);
 	if (number < 0)
 		return false;
 	for (uint64_t i = 0; left && i < count; i++) {
@@ -262,9 +273,10 @@ bool gr_refer_end(const struct gr_call *call, const struct gr_call *real, const 
 
 int gr_refer_mapped(const struct gr_call *call, uint64_t bytes)
 {
-	if (!is_on() || bytes < GR_LARGE || call->arg[1] < GR_LARGE)
+	enum how how = call->arg[3] & MAP_DENYWRITE ? LOADED : MAPPED;
+	if (!is_on(how == LOADED) || bytes < LEAST_MAPPED || call->arg[1] < LEAST_MAPPED)
 		return -1;
-	return refer((int)call->arg[4], call->arg[5], bytes, true);
+	return refer((int)call->arg[4], call->arg[5], bytes, how);
 }
 
 // ---------------------------------------------------------------- before a file changes
@@ -318,10 +330,11 @@ static void keep_file(struct gr_thread *self, const struct stat *st)
 			keep(self, i);
 }
 
-static void keep_all(struct gr_thread *self)
+static void keep_all(struct gr_thread *self, bool libraries)
 {
 	for (uint32_t i = 0; i < gr_ctl->files; i++)
-		keep(self, i);
+		if (libraries || !library[i])
+			keep(self, i);
 }
 
 static bool renames(long nr)
@@ -338,9 +351,11 @@ static void keep_path(const struct gr_call *call, int dirfd, uint64_t path)
 		if (S_ISREG(st.st_mode))
 			keep_file(call->self, &st);
 		else if (S_ISDIR(st.st_mode) && renames(call->nr)) // and all that lies below
-			keep_all(call->self);
+			keep_all(call->self, true);
 	}
 }
+
+static void stop(struct gr_thread *self, enum stopped why);
 
 // Times and rights of a file change by a descriptor that is only open for reading.
 static bool changes_by_descriptor(long nr)
@@ -353,7 +368,7 @@ void gr_refer_changes(const struct gr_call *call)
 	struct stat st;
 	int dirfd = AT_FDCWD, count;
 	if (gr_rule_moves_root(call->nr))
-		gr_refer_stop(call->self);
+		stop(call->self, OTHER_ROOT);
 	if (!__atomic_load_n(&gr_ctl->files, __ATOMIC_ACQUIRE) || (!(call->sys->flags & GR_SF_IRREVOCABLE) && !gr_rule_writes(call)))
 		return;
 	const struct gr_fx *fx = gr_call_fx(call, &count);
@@ -370,12 +385,19 @@ void gr_refer_changes(const struct gr_call *call)
 	gr_unlatch(&held);
 }
 
-void gr_refer_stop(struct gr_thread *self)
+static void stop(struct gr_thread *self, enum stopped why)
 {
 	gr_latch(&held);
-	if (!__atomic_exchange_n(&stopped, 1, __ATOMIC_RELAXED) && gr_mode == GR_MODE_RECORD)
-		keep_all(self);
+	if (stopped < why && gr_mode == GR_MODE_RECORD) {
+		__atomic_store_n(&stopped, why, __ATOMIC_RELAXED);
+		keep_all(self, why == OTHER_ROOT);
+	}
 	gr_unlatch(&held);
+}
+
+void gr_refer_stop(struct gr_thread *self)
+{
+	stop(self, CHILDREN);
 }
 
 // ---------------------------------------------------------------- replaying
