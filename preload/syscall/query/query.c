@@ -51,6 +51,7 @@ void gr_query_record(struct gr_call *call)
 struct row {
 	uint16_t nr;
 	bool transfer;    // see transfer.c
+	bool vdso;        // its code may know
 	uint8_t action, nargs;
 	uint8_t pointers; // bit N: argument N, from 0
 	uint8_t outs;     // of those, in `out`
@@ -72,6 +73,7 @@ static bool row_of(long nr, struct row *row)
 	const struct gr_sys *sys = &gr_sys_table[nr];
 	uint32_t total = 0;
 	*row = (struct row){.nr = nr, .action = gr_ctl->sys_action[nr], .nargs = sys->nargs};
+	row->vdso = nr == SYS_clock_gettime || nr == SYS_gettimeofday || nr == SYS_time || nr == SYS_getcpu;
 	if (!sys->name || !is_asking(sys) || names_thread(nr) || sys->nargs > ARGS || row->action > GR_ACT_IGNORE)
 		return false;
 	for (int i = 0; i < GR_FX_MAX && sys->fx[i].kind; i++) {
@@ -122,20 +124,15 @@ static struct gr_piece piece_of(uint64_t addr, uint32_t length, bool torn)
 	return (struct gr_piece){addr, length, false};
 }
 
-struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned number, struct gr_thread *self,
-				   const struct gr_quick_saved *saved)
+// By itself: what leads to a transfer keeps nothing on the stack and leaves by a jump.
+static __attribute__((noinline)) struct gr_quick_end ask(const struct row *row, uint64_t a, uint64_t b, uint64_t c, struct gr_thread *self)
 {
-	const struct row *row = &rows[number];
 	const uint64_t arg[ARGS] = {a, b, c};
 	struct gr_piece pieces[2];
 	struct gr_vdso_answer answer = {.len = 0};
 	long result;
 	unsigned count = 0;
-	if (!is_usual(self))
-		return (struct gr_quick_end){row->nr, 0};
-	if (row->transfer)
-		return gr_transfer_quick(saved, row->nr, self);
-	if (!gr_vdso_answers(self, row->nr, arg, &answer, &result)) {
+	if (!row->vdso || !gr_vdso_answers(self, row->nr, arg, &answer, &result)) {
 		if (row->nr == SYS_clock_gettime) // of the number of a clock, or of a thread, the kernel looks at a half
 			return (struct gr_quick_end){row->nr, 0};
 		result = gr_raw6(row->nr, a, b, c, 0, 0, 0);
@@ -149,4 +146,13 @@ struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned 
 	self->operation = NULL;
 	gr_log_query(self, row->nr, row->action, check_of(row, arg), result, pieces, count);
 	return (struct gr_quick_end){result, 1};
+}
+
+struct gr_quick_end gr_query_quick(uint64_t a, uint64_t b, uint64_t c, unsigned number, struct gr_thread *self,
+				   const struct gr_quick_saved *saved)
+{
+	const struct row *row = &rows[number];
+	if (!is_usual(self))
+		return (struct gr_quick_end){row->nr, 0};
+	return row->transfer ? gr_transfer_quick(saved, row->nr, self) : ask(row, a, b, c, self);
 }

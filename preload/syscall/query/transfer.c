@@ -51,7 +51,7 @@ bool gr_is_transfer(long nr)
 struct shape { unsigned at; uint64_t room; uint32_t each; };
 
 // The arguments as gr_call_narrow() leaves them. False for a call that leads to more memory than that, or that a table must be asked about.
-static bool is_simple(unsigned nr, uint64_t arg[6], struct shape *ret)
+static inline __attribute__((always_inline)) bool is_simple(unsigned nr, uint64_t arg[6], struct shape *ret)
 {
 	*ret = (struct shape){1, 0, 1};
 	switch (nr) {
@@ -94,7 +94,7 @@ static bool is_simple(unsigned nr, uint64_t arg[6], struct shape *ret)
 }
 
 // Recorded whatever its contents, not the program's output, and none that could be mapped if it is written to.
-static bool is_plain(uint64_t fd, const struct gr_sys *sys, uint64_t room)
+static inline bool is_plain(uint64_t fd, const struct gr_sys *sys, uint64_t room)
 {
 	uint8_t entry = gr_fd_get(fd), cls = entry & GR_FD_CLASS;
 	if (!(sys->flags & GR_SF_BY_FD) && sys->cls == GR_CLASS_file)
@@ -111,9 +111,10 @@ static bool is_plain(uint64_t fd, const struct gr_sys *sys, uint64_t room)
 }
 
 // As gr_call_check() has it; false where the kernel will look further than that.
-static bool check_of(unsigned nr, unsigned nargs, const uint64_t arg[6], uint32_t *ret)
+static inline __attribute__((always_inline)) bool check_of(unsigned nr, unsigned nargs, const uint64_t arg[6], uint32_t *ret)
 {
 	struct msghdr msg;
+	uint8_t some[512]; // as much as gr_hash_memory() takes at once
 	uint64_t hash = GR_HASH_SEED;
 	unsigned pointers = nr == SYS_close ? 0 : nr == SYS_newfstatat ? 6 : nr == SYS_stat || nr == SYS_lstat ? 3 : nargs == 6 ? 18 : 2;
 	for (unsigned i = 0; i < nargs; i++)
@@ -121,7 +122,7 @@ static bool check_of(unsigned nr, unsigned nargs, const uint64_t arg[6], uint32_
 	switch (nr) {
 	case SYS_write:
 	case SYS_sendto:
-		hash = gr_hash_memory(hash, arg[1], arg[2]);
+		hash = arg[2] <= sizeof some ? gr_hash(hash, some, gr_peek(some, arg[1], arg[2])) : gr_hash_memory(hash, arg[1], arg[2]);
 		break;
 	case SYS_writev:
 		hash = gr_hash_vector(hash, arg[1], arg[2]);
@@ -149,7 +150,8 @@ static void stand(struct gr_thread *self, const struct gr_quick_saved *saved)
 	__atomic_store_n(&self->pub.state, GR_T_ENGINE, __ATOMIC_RELEASE);
 }
 
-struct gr_quick_end gr_transfer_quick(const struct gr_quick_saved *saved, unsigned nr, struct gr_thread *self)
+// Made for each number that is used often, so that nothing is asked about it here.
+static inline __attribute__((always_inline)) struct gr_quick_end transfer(const struct gr_quick_saved *saved, unsigned nr, struct gr_thread *self)
 {
 	static const uint32_t none;
 	const struct gr_quick_end declined = {nr, 0};
@@ -169,7 +171,7 @@ struct gr_quick_end gr_transfer_quick(const struct gr_quick_saved *saved, unsign
 		a[shape.at] = buffer;
 	if (!alone)
 		stand(self, saved);
-	bool cancels = gr_cancel_open(self);
+	bool cancels = !alone && gr_cancel_open(self);
 	long result = waits || cancels ? gr_wait6(nr, a[0], a[1], a[2], a[3], a[4], a[5], &self->held, cancels ? &self->cancel : &none)
 				       : gr_raw6(nr, a[0], a[1], a[2], a[3], a[4], a[5]);
 	self->begun_result = result;
@@ -192,4 +194,21 @@ struct gr_quick_end gr_transfer_quick(const struct gr_quick_saved *saved, unsign
 	if (!alone)
 		__atomic_store_n(&self->pub.state, GR_T_RUNNING, __ATOMIC_RELEASE);
 	return (struct gr_quick_end){result, 1};
+}
+
+struct gr_quick_end gr_transfer_quick(const struct gr_quick_saved *saved, unsigned nr, struct gr_thread *self)
+{
+	switch (nr) {
+	case SYS_read:
+		return transfer(saved, SYS_read, self);
+	case SYS_write:
+		return transfer(saved, SYS_write, self);
+	case SYS_recvfrom:
+		return transfer(saved, SYS_recvfrom, self);
+	case SYS_sendto:
+		return transfer(saved, SYS_sendto, self);
+	case SYS_epoll_wait:
+		return transfer(saved, SYS_epoll_wait, self);
+	}
+	return transfer(saved, nr, self);
 }
