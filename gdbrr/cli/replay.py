@@ -136,7 +136,7 @@ def check(demo: Demo, trust: bool, progress: Progress) -> None:
 
 def main(args: argparse.Namespace) -> int:
     from gdbrr.demo.reader import Demo
-    from gdbrr.launch import inputs, replay
+    from gdbrr.launch import replay
 
     path = args.demo
     if path.is_dir():
@@ -160,6 +160,8 @@ def main(args: argparse.Namespace) -> int:
                 f"gdbrr: {demo.path} is damaged ({demo.damage.reason}), so the replay ends behind"
                 f" {number(demo.ticks, 'operation')}"
             )
+        from gdbrr.launch import inputs
+
         absent = inputs.absent(demo.manifest)
         if absent and not args.quiet:
             tell(f"gdbrr: {absent}")

@@ -16,11 +16,9 @@ from _thread import allocate_lock, start_new_thread
 import gdbrr
 from gdbrr import abi, files
 from gdbrr.abi import lib
-from gdbrr.ctl.ahead import Ahead
-from gdbrr.ctl.control import Panic, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import engine as engines
-from gdbrr.launch import host, inputs, own, scratch, settings, spawn
+from gdbrr.launch import host, own, scratch, settings, spawn
 from gdbrr.launch.ends.errors import InTheWay, Kept, NotBegun, before_it_runs, refusal
 from gdbrr.launch.signals import terminal_signals
 from gdbrr.quick import texts
@@ -34,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from gdbrr.config.profiles import Profile
+    from gdbrr.ctl.control import Panic
     from gdbrr.demo.manifest import SavedAt
     from gdbrr.demo.pack import Summary
 
@@ -90,8 +89,11 @@ def recording_of(demo: Path) -> Path:
     return demo.with_name(demo.name + SUFFIX)
 
 
-def _packing() -> None:
-    from gdbrr.demo import pack  # noqa: F401  # it takes as long to import as a short program runs
+def _meanwhile() -> None:
+    """What is needed behind the start takes as long to import as a short program runs."""
+    from gdbrr.ctl import ahead, control  # noqa: F401
+    from gdbrr.demo import pack  # noqa: F401
+    from gdbrr.launch import inputs  # noqa: F401
 
 
 def _pack(directory: Path, demo: Path, knobs: dict[str, int], key: bytes | None, stop: SavedAt | None) -> Summary:
@@ -248,6 +250,8 @@ class Recording:
 
     @property
     def panic(self) -> Panic | None:
+        from gdbrr.ctl.control import read_panic
+
         raw = self.page.slot(0).panic
         return read_panic(raw) if raw.set else None
 
@@ -258,6 +262,8 @@ class Recording:
 
     def end(self, wait_status: int) -> int:
         """Note how the program ended; returns the status a shell would show. Raises Kept when there is no room to."""
+        from gdbrr.launch import inputs
+
         code = os.waitstatus_to_exitcode(wait_status)
         kind, value = ("exit", code) if code >= 0 else ("signal", -code)
         if self.closed or self.panic:  # the demo ends before the program did, or the engine ended it
@@ -319,7 +325,7 @@ def run(request: Request, demo: Path, wanted: Callable[[int], bool] = lambda cod
         with terminal_signals(recording.signalled) as wake:
             recording.inherit_signals()
             with before_it_runs():
-                recording.start(_packing)
+                recording.start(_meanwhile)
             for number in recording.early:
                 recording.hand_on(number)
             ended = _await_end(recording, wake, risk.look)
@@ -393,6 +399,8 @@ class _Risk:
 
 def _await_end(recording: Recording, wake: int, look_beside: Callable[[], None]) -> int:
     """Wait until the program is gone; stop with it when it is stopped, so that job control sees one program."""
+    from gdbrr.ctl.ahead import Ahead
+
     look = pause = _FIRST_LOOK
     due = 0.0
     poll = select.poll()

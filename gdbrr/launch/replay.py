@@ -19,7 +19,6 @@ from gdbrr.errors import EXIT_DESYNC, EXIT_ERROR, GdbrrError
 from gdbrr.launch import engine as engines
 from gdbrr.launch import own, scratch, settings, spawn
 from gdbrr.launch.shown import Shown
-from gdbrr.launch.watchdog import Overdue, Watchdog
 from gdbrr.quick.rows import TYPE_CHECKING, Any, NamedTuple
 from gdbrr.quick.scopes import contextmanager, suppress
 from gdbrr.quick.signals import name_of, signal
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
 
     from gdbrr.demo.reader import Demo
     from gdbrr.launch.carried.place import Placed
+    from gdbrr.launch.watchdog import Overdue
     from gdbrr.quick.paths import Path
 
 _REAP_LIMIT = 5.0
@@ -243,12 +243,17 @@ def start(
             cache_pages=None if placed or loader_log else _cache_pages(manifest),
         )
         try:
-            pid = spawn.launch(engine, program, page, spawn.file_of(page_fd), spawn.file_of(data_fd))
+            ctl, data = spawn.file_of(page_fd), spawn.file_of(data_fd)
+            pid = spawn.launch(engine, program, page, ctl, data, _meanwhile)
         except BaseException:
             control.close()
             raise
         control.crowd.is_led_by(pid)
     return Replay(demo, control, slot, pid, profile)
+
+
+def _meanwhile() -> None:
+    from gdbrr.launch import inputs, watchdog  # noqa: F401
 
 
 def _place(demo: Demo, exe: str, engine: engines.Engine) -> Placed:
@@ -309,6 +314,8 @@ def run(
 
 def _await_end(replay: Replay, shown: Shown, poll: Callable[[int], None] | None) -> Outcome:
     """How it ended, or why it is not waited for any longer."""
+    from gdbrr.launch.watchdog import Watchdog
+
     demo, slot = replay.demo, replay.slot
     watchdog, patience = Watchdog(demo, replay.pid), Patience()
     ended_at: float | None = None

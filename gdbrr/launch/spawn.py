@@ -13,7 +13,6 @@ import resource
 import select
 
 from gdbrr.abi import Ctl, lib
-from gdbrr.ctl.control import START_LIMIT, is_child, read_panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch.engine import Engine
 from gdbrr.quick.paths import Path
@@ -136,17 +135,19 @@ def launch(
         raise
     finally:
         os.close(env_fd)
+    from gdbrr.ctl import control  # MEANWHILE may have imported it
+
     slot = page.slot(0)
     pid = int(slot.pid)
     if status == 0:
-        if not is_child(pid):
+        if not control.is_child(pid):
             raise GdbrrError(f"process {pid} was not started by gdbrr", "the program has tampered with its pages")
         return pid
     if pid:  # it was made, then refused and killed
         with suppress(ChildProcessError):
             os.waitpid(pid, 0)
     if slot.panic.set and slot.panic.code == lib.GR_PANIC_REFUSED:
-        panic = read_panic(slot.panic)
+        panic = control.read_panic(slot.panic)
         raise (Busy if status == LAUNCHER_BUSY else GdbrrError)(panic.text, panic.hint, status)
     # What the launcher itself says is on standard error by now: the control page was not there yet.
     hint = "see what it says above" if status == LAUNCHER_REFUSED else "build gdbrr again"
@@ -172,17 +173,21 @@ def _run(words: list[str], stdio: tuple[int, int, int] | None, meanwhile: Callab
 
 def _await(pid: int) -> None:
     """Wait for the launcher. It follows a packed program up to its engine, and that may not want to come there."""
+    from gdbrr.ctl import control
+
     process = os.pidfd_open(pid)
     try:
         ends = select.poll()
         ends.register(process, select.POLLIN)
-        if not ends.poll(START_LIMIT * 1000):
-            raise GdbrrError(f"the program did not start within {START_LIMIT:.0f} s", "see gdbrr doctor")
+        if not ends.poll(control.START_LIMIT * 1000):
+            raise GdbrrError(f"the program did not start within {control.START_LIMIT:.0f} s", "see gdbrr doctor")
     finally:
         os.close(process)
 
 
 def _end(pid: int) -> None:
-    if pid and is_child(pid):
+    from gdbrr.ctl import control
+
+    if pid and control.is_child(pid):
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)

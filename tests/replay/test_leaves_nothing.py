@@ -50,7 +50,7 @@ def test_what_was_unpacked_has_no_name(
     monkeypatch.setenv("TMPDIR", str(place))
     seen: list[tuple[bool, list[Path]]] = []
 
-    def launch(engine: Any, start: Any, page: Any, ctl: Path, data: Path) -> int:
+    def launch(engine: Any, start: Any, page: Any, ctl: Path, data: Path, *rest: Any) -> int:
         seen.append((data.stat().st_size > 0, list(place.iterdir())))
         raise Killed
 

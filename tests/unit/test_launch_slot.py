@@ -241,7 +241,7 @@ def test_an_engine_that_does_not_start_is_not_waited_for(control: Control, monke
 
 def test_a_launcher_that_does_not_come_back_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It follows a packed program up to its engine, and that may not want to come there."""
-    monkeypatch.setattr(spawn, "START_LIMIT", 0.05)
+    monkeypatch.setattr(controls, "START_LIMIT", 0.05)
     launcher = tmp_path / "launcher"
     launcher.write_text(f"#!/bin/sh\necho $$ >{tmp_path}/pid\nexec sleep 600\n")
     launcher.chmod(0o755)

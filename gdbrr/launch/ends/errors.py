@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from gdbrr.abi import lib
 from gdbrr.config import tables
-from gdbrr.ctl.control import Panic
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import spawn
 from gdbrr.quick.rows import TYPE_CHECKING
@@ -16,6 +15,8 @@ from gdbrr.quick.scopes import contextmanager
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from gdbrr.ctl.control import Panic
 
 LIMITS = "docs/limits.md says what can be recorded"
 
