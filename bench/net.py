@@ -15,6 +15,8 @@ from bench.kit import Bench, Done, Row, record, replay, run
 
 NATIVE, ONE_CORE, RECORDED, REPLAYED = "native", "native, one core", "recorded", "replayed"
 DEMO = "demo, kB"
+LEAST = 1.0
+"""Milliseconds: where the start beside it was slower, by what else the machine did, nothing is left."""
 
 
 class Net:
@@ -33,8 +35,8 @@ class Net:
 
     def _note(self, way: str, done: Done, start: Done | None = None) -> float:
         real, used = done.seconds - (start.seconds if start else 0), done.used - (start.used if start else 0)
-        self._real.setdefault(way, []).append(max(real, 1e-4) * 1e3)
-        self._used.setdefault(way, []).append(max(used, 1e-4) * 1e3)
+        self._real.setdefault(way, []).append(max(real * 1e3, LEAST))
+        self._used.setdefault(way, []).append(max(used * 1e3, LEAST))
         return real
 
     def _native(self, way: str, core: int | None = None) -> float:

@@ -94,7 +94,8 @@ ONE_CORE, SERIAL, SERIAL_AGAIN = "native, one core", "serial", "serial's replay"
 WHOLE, USED, SPEED = "door: a run as a whole", "servers: processor time a request", "servers: requests a second"
 HEAP, PEAK = "heap: processor time a block", "heap: peak of resident memory"
 
-FILES, KERNELS, APART = "large files: processor time", "kernels: real time", "kernels, apart: real time"
+FILES, KERNELS, APART = "large files: processor time", "kernels: real time", "kernels, apart: processor time"
+KERNELS_USED = "kernels: processor time"
 LARGE_FILES = (
     "wc of 100 MB",
     "words of 100 MB, read in 64 KiB",
@@ -231,7 +232,12 @@ ALL = (
     Wanted("and its replay 1.2 times", times_of(PIECES, MODERATE, SERIAL_AGAIN, ONE_CORE), 1.2),
     Wanted("a hand-over of a replay at most 3,000 ns", figure(PIECES, HAND_OVER, SERIAL_AGAIN), 3000, "ns"),
     *(
-        Wanted(f"{name}: recorded at most 1.15 times, of processor time", times_of(FILES, name, "recorded"), 1.15)
+        Wanted(
+            f"{name}: recorded at most 1.15 times, of processor time",
+            times_of(FILES, name, "recorded"),
+            1.15,
+            why="the controller's start beside a short program, and two questions for each call, see large files",
+        )
         for name in LARGE_FILES
     ),
     Wanted(
@@ -247,8 +253,8 @@ ALL = (
         why="threads that are made for each phase, and hand-overs, see the kernels",
     ),
     Wanted(
-        "their replay at most 1.05 times one core",
-        together(KERNELS, "replayed", ONE_CORE),
+        "their replay at most 1.05 times one core, of processor time",
+        together(KERNELS_USED, "replayed", ONE_CORE),
         1.05,
         why="each hand-over is two calls, see the kernels",
     ),

@@ -312,7 +312,9 @@ def test_an_operation_of_more_than_one_event_replays(tmp_path: Path) -> None:
             file.write(number.to_bytes(4, "little") * (1 << 18))
     code = f"d = open({str(big)!r}, 'rb', buffering=0).read(); print(len(d), hash(d) != 0, d[-4:], d[50 << 20])"
     demo = tmp_path / "x.demo"
-    first = run(*GDBRR, "record", "-o", demo, "--", "/usr/bin/python3", "-c", code).expect(0)
+    first = run(
+        *GDBRR, "record", "--set", "engine.references=off", "-o", demo, "--", "/usr/bin/python3", "-c", code
+    ).expect(0)
     with Demo.open(demo) as opened:
         assert sum(event.kind == lib.GR_OP_DATA for event in opened.events()) == 3
     big.unlink()
