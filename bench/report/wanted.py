@@ -250,13 +250,13 @@ ALL = (
         "kernels of 0.3 s or more recorded at most 1.03 times, geometric mean of real time",
         together(KERNELS, "recorded", "native"),
         1.03,
-        why="threads that are made for each phase, and hand-overs, see the kernels",
+        why="tasks of 2 us whose lock is fought for, see the kernels",
     ),
     Wanted(
         "their replay at most 1.05 times one core, of processor time",
         together(KERNELS_USED, "replayed", ONE_CORE),
         1.05,
-        why="each hand-over is two calls, see the kernels",
+        why="the same: each hand-over is two calls, see the kernels",
     ),
     Wanted(
         "the replay of 8 million operations on locks at most 150 ms",
