@@ -31,9 +31,11 @@ from gdbrr.timeline.model import Leaf, ThreadView
 _ENGINE = re.compile(r"/libgdbrr\.so$")
 _NAME = re.compile(rb'(\bname=")([^"]*)"')
 _ENGINES_TRAPS = (-2, 6)  # SI_TIMER; TRAP_PERF, which no debugger causes
-_TRIES = (
+TRIES = (
     (b"\x48\x8b\x06\x48\x89\x07", 0),
     (b"\x48\x8b\x06\x48\x89\x07", 3),
+    (b"\x0f\xb6\x06\x88\x07\x48\x8d\x76\x01", 0),
+    (b"\x0f\xb6\x06\x88\x07\x48\x8d\x76\x01", 3),
     (b"\xf3\xa4\x48\x89\xd0\x48\x29\xc8\xc3", 0),
     (b"\xf0\x80\x0f\x00\x48\x81\xc7", 0),
 )
@@ -259,7 +261,7 @@ class Attached:
         if stop.ended or stop.signal not in (SIGNAL_SEGV, SIGNAL_BUS) or stop.reasons:
             return False
         pc = self._real_pc(stop)
-        return any(self.upstream.memory(pc - at, len(code)) == code for code, at in _TRIES) and self.is_in_engine(pc)
+        return any(self.upstream.memory(pc - at, len(code)) == code for code, at in TRIES) and self.is_in_engine(pc)
 
     def _pc(self, tid: int) -> int:
         return int.from_bytes(bytes.fromhex(self.p(tid, RIP).decode()), "little")
