@@ -51,6 +51,9 @@
 
 enum gr_mode { GR_MODE_OFF, GR_MODE_RECORD, GR_MODE_REPLAY };
 
+// The number of a choice in knobs.def.
+enum gr_order_log { GR_LOG_CLOCK, GR_LOG_OBJECT, GR_LOG_REDUCED, GR_LOG_TRANSITIVE };
+
 // What happens to a class of system calls, or to one call. Decides data, never scheduling.
 enum gr_action { GR_ACT_RECORD, GR_ACT_NATIVE, GR_ACT_IGNORE, GR_ACT_REFUSE };
 

@@ -86,7 +86,7 @@ def pack(
             manifest = parse(_with_end(raw, ctl, end, stop, noted))
             reader.look(int(ctl.c.units))
             ticks, size = epoch_limits(ctl)
-            late = manifest["order"] == "parallel" and not ctl.c.knob[lib.GR_KNOB_digest]
+            late = _may_come_late(manifest, ctl)
             refers = _References(ctl, key is not None)
             closed = bool(ctl.c.clock & lib.GR_CLOSED)
             overtaken = int(ctl.c.overtaken)
@@ -122,6 +122,13 @@ def _drained(recording: Path) -> drained.Drained:
         return drained.Drained(None)
     except OSError as error:
         raise GdbrrError(f"{recording} is not a recording: {error.strerror}") from None
+
+
+def _may_come_late(manifest: Manifest, ctl: Ctl) -> bool:
+    """INVARIANT(ticks-stay): not where each stamp is a tick, by which whoever packs or follows it knows moments."""
+    if manifest["order"] != "parallel" or ctl.c.knob[lib.GR_KNOB_digest]:
+        return False
+    return bool(ctl.c.knob[lib.GR_KNOB_order_log] != lib.GR_LOG_CLOCK)
 
 
 class _References:

@@ -35,9 +35,6 @@
 #include "../core/ops.h"
 #include "../core/thread.h"
 
-// The number of a choice in knobs.def.
-enum gr_order_log { GR_LOG_CLOCK, GR_LOG_OBJECT, GR_LOG_REDUCED, GR_LOG_TRANSITIVE };
-
 // Mutexes have words, in a recording and in its replay. Other objects have cells.
 //
 // INVARIANT(runs-in-turns): in order `serial` mutexes have words, too, but the stamps are the clock's: the first operation of a

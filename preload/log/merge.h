@@ -87,7 +87,8 @@ uint64_t gr_merge_time(const struct gr_merge *merge);
 void gr_merge_positions(const struct gr_merge *merge, uint64_t *ret);
 
 // Marks of threads that wait (BLOCK) come right in front of what their thread does next, wherever that is known: of a recording
-// whose threads ran at the same time, and whose states nobody compares.
+// whose threads ran at the same time, whose states nobody compares, and whose stamps are not its ticks (GR_LOG_CLOCK): with more
+// of such a recording, the same operation would have another tick.
 void gr_merge_late(struct gr_merge *merge);
 
 // The stamp that is due next: from here on merging stops in front of one that is missing. 0: any will do.

@@ -84,6 +84,16 @@ def test_epoch_limits_come_from_the_knobs_of_the_recording(tmp_path: Path) -> No
     assert pack(tmp_path / "rec", tmp_path / "x.demo").epochs == 4
 
 
+@pytest.mark.parametrize(("log", "late"), [(lib.GR_LOG_CLOCK, False), (lib.GR_LOG_TRANSITIVE, True)])
+def test_marks_of_who_waits_come_late_unless_each_stamp_is_a_tick(log: int, late: bool, tmp_path: Path) -> None:
+    make_recording(tmp_path / "rec", [Op(0), Op(1), Op(0, lib.GR_OP_BLOCK), Op(1), Op(1), Op(0)])
+    with map_ctl(tmp_path / "rec" / "ctl") as ctl:
+        ctl.c.knob[lib.GR_KNOB_order_log] = log
+    pack(tmp_path / "rec", tmp_path / "x.demo")
+    threads = [row[0] for row in fields(tmp_path / "x.demo")]
+    assert threads == ([0, 1, 1, 1, 0, 0] if late else [0, 1, 0, 1, 1, 0])
+
+
 @pytest.mark.parametrize(
     ("ctl", "given", "kept"),
     [((1, 3), None, ("exit", 3)), ((2, 11), None, ("signal", 11)), ((0, 0), None, ("unknown", 0)),
