@@ -17,7 +17,7 @@ WERROR ?= -Werror
 
 # ---------------------------------------------------------------- the engine
 # merge.c runs beside Python only (gdbrr._native); the launcher is a program of its own.
-ENGINE_DIRS := core log ctl heap patch replay digest signal signal/tsc signal/loop signal/preempt syscall syscall/fd syscall/memory syscall/process syscall/query sync watch ckpt
+ENGINE_DIRS := core log ctl heap patch replay digest count signal signal/tsc signal/loop signal/preempt syscall syscall/fd syscall/memory syscall/process syscall/query sync watch ckpt
 ENGINE_C := $(filter-out preload/log/merge.c preload/patch/atomics.c,$(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.c))) \
             $(wildcard preload/init.c)
 ENGINE_S := $(foreach d,$(ENGINE_DIRS),$(wildcard preload/$(d)/*.S)) $(wildcard preload/*.S)

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GR_ABI_VERSION 16
+#define GR_ABI_VERSION 17
 
 // The launcher passes two descriptors at these numbers; the engine maps and closes them in its constructor.
 #define GR_FD_CTL 1000
@@ -25,7 +25,10 @@
 #define GR_WORK_ADDR 0x299000000000    // digest/areas.h
 #define GR_SCRATCH_ADDR 0x29a000000000 // signal/loop/sample.c: for each thread block
 #define GR_ORIGIN_ADDR 0x29e000000000  // signal/loop/origin.c
+#define GR_COUNT_ADDR 0x29f000000000   // count/count.c
 #define GR_ZONE_END 0x2a0000000000
+// What stands near the program's code: count/blocks.h. Writable and executable, aligned to their size, and there in counted runs alone.
+#define GR_COUNT_AREA 0x4000000
 
 #define GR_SYS_MAX 512
 #define GR_CLASS_MAX 32
@@ -35,7 +38,7 @@
 #define GR_MOST_THREADS 0xffff // ever: so many tell the users of an object apart (log/edge.h)
 #define GR_THREAD_BLOCK 0x40000
 #define GR_FORMER 4
-#define GR_SLOTS 128
+#define GR_SLOTS 512
 #define GR_HITS 1024
 #define GR_PLACE 64 // bytes of a watched place that a hit shows as a whole
 #define GR_WATCHES 4
@@ -247,14 +250,16 @@ enum gr_cmd {
 	GR_CMD_DIE,
 	GR_CMD_DIGEST, // leave a digest of the standing process in the control page
 	GR_CMD_CHECK,  // leave the standing process's state, as a few numbers, in its slot
+	GR_CMD_COUNT,  // (to a frozen copy, too) leave in the slot how often the points' addresses were executed in this segment
 	GR_CMD_PAGES,  // digest[] holds addresses of pages, in order: leave these pages there, less what digests leave out
 };
 
 #define GR_SLOT_ECHO 1     // write the program's output to descriptors 1 and 2 as it appears, as struct gr_said
 #define GR_SLOT_HOLD_END 2 // at the end of the order stay ENDED instead of ending as the recording did
 #define GR_SLOT_DEBUGGED 4 // a debugger is attached: int3 at gr_debug_trap whenever the slot of a replay stops
-#define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area
+#define GR_SLOT_TRACE 8    // single-step the segment of `tick`, leaving each pc in the trace area; with GR_SLOT_COUNT it is not stepped, but logged block by block
 #define GR_SLOT_TRACED 16  // points are debug registers set by a tracer, not perf events
+#define GR_SLOT_COUNT 128  // the program runs in copies that count what it executes, from a segment's beginning or a stop of such a run
 #define GR_SLOT_KEEP_HITS 64  // wait for the controller rather than overwrite a hit that it has not taken
 #define GR_SLOT_HOLD_PANIC 32 // at a panic wait for GR_CMD_DIE, so that the process can be looked at
 
@@ -326,6 +331,11 @@ struct gr_slot {
 			       // is widened by what finds no place
 	uint32_t met;          // how often points were met in this run, hits or not
 	struct gr_stretch stretch[GR_STRETCHES];
+	uint32_t counted;      // whether all of the segment was counted up to where it stands
+	uint32_t told;         // the command (cmd_seq) that GR_CMD_COUNT answered last
+	uint64_t instructions; // so many were executed; a repeated string instruction is one
+	uint64_t executed[GR_WATCHES]; // of these, those at the points' addresses
+	uint64_t instructions_wanted;  // the controller's: 1 + the most from here on; it stops in front of a block that has more; 0: no limit
 	struct gr_look look;
 	struct gr_soft soft;
 	struct gr_panic panic;

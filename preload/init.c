@@ -26,6 +26,8 @@
 #include "log/log.h"
 #include "log/turn.h"
 #include "patch/locks.h"
+#include "count/count.h"
+#include "ctl/slot.h"
 #include "patch/patch.h"
 #include "replay/cancel.h"
 #include "replay/gate.h"
@@ -162,6 +164,9 @@ static void on_command(struct gr_thread *self, enum gr_cmd cmd)
 		gr_ckpt_freeze(self, gr_slot->arg_slot);
 	} else if (cmd == GR_CMD_DIGEST) {
 		gr_digest_command(self);
+	} else if (cmd == GR_CMD_COUNT) {
+		gr_count_tell();
+		gr_slot_announce(gr_slot->state);
 	} else if (cmd == GR_CMD_PAGES) {
 		gr_digest_pages(self);
 	} else if (cmd == GR_CMD_CHECK) {

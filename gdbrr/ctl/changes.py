@@ -243,7 +243,9 @@ def _mappings(pid: int) -> Iterator[tuple[int, int]]:
             if (fields[5:] and fields[5].endswith(_ENGINE)) or (start == engine and not fields[5:]):
                 engine = end  # what follows without a name are its variables
             elif fields[1][1] == "w" and fields[1][3] == "p" and not lib.GR_ZONE <= start < lib.GR_ZONE_END:
-                yield start, end
+                area = fields[1] == "rwxp" and not fields[5:] and not (start | end) % lib.GR_COUNT_AREA
+                if not area:  # of a counted run
+                    yield start, end
 
 
 def _present(pages: int, start: int, end: int) -> Iterator[tuple[int, int]]:

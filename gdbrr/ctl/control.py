@@ -217,6 +217,21 @@ class Slot:
         return int(self._raw.trace_len)
 
     @property
+    def counted(self) -> bool:
+        """Whether all of the segment was counted up to where a run with GR_SLOT_COUNT stood."""
+        return bool(self._raw.counted)
+
+    @property
+    def instructions(self) -> int:
+        """Of the segment, in front of there."""
+        return int(self._raw.instructions)
+
+    @property
+    def executed(self) -> list[int]:
+        """Of these, those at the addresses of the points."""
+        return [int(times) for times in self._raw.executed[0 : self._points]]
+
+    @property
     def panic(self) -> Panic | None:
         return read_panic(self._raw.panic) if self._raw.panic.set else None
 
@@ -259,8 +274,10 @@ class Slot:
         self._raw.final_thread = self.final_thread = final_thread
         self._mark = 0
 
-    def arm(self, points: Iterable[Armed], match: Match | None = None) -> None:
-        """Set the points of the next run; MATCH makes executions count as a stop only with these registers."""
+    def arm(self, points: Iterable[Armed], match: Match | None = None, instructions: int | None = None) -> None:
+        """Set the points of the next run; MATCH makes executions count as a stop only with these registers. A counted
+        run stops in front of a block that would make it more than INSTRUCTIONS from there on."""
+        self._raw.instructions_wanted = 0 if instructions is None else 1 + instructions
         count = used = 0
         for count, point in enumerate(points, 1):
             row = self._raw.point[count - 1]
@@ -383,6 +400,31 @@ class Slot:
         room.digest_len = len(wanted)
         self._ask(lib.GR_CMD_PAGES)
         return bytes(ffi.buffer(room.digest, len(wanted) // 8 * lib.GR_PAGE))
+
+    def count(self, addresses: Sequence[int], length: int = 1) -> tuple[int, list[int]]:
+        """How many instructions a process has executed in its segment, also a frozen one, and how many of them at each
+        of ADDRESSES, or in the LENGTH bytes from there on."""
+        executed: list[int] = []
+        for at in range(0, max(1, len(addresses)), lib.GR_WATCHES):
+            self.arm([Armed(address, length, lib.GR_POINT_EXEC) for address in addresses[at : at + lib.GR_WATCHES]])
+            self._ask_count()
+            if not self.counted:
+                raise ProcessEnded(f"process {self.pid} has counted nothing", "try again")
+            executed += self.executed
+        return self.instructions, executed
+
+    def _ask_count(self) -> None:
+        """INVARIANT(its-own-answer): a frozen process says that it stands also behind each copy that it has made, and
+        that may come late."""
+        self.command(lib.GR_CMD_COUNT)
+        asked, deadline = int(self._raw.cmd_seq), time.monotonic() + _DIGEST_TIMEOUT
+        while True:
+            seen = self._raw.ack_seq
+            if self._raw.told == asked:
+                return
+            futex.wait(self._ack_address, seen, _PATIENCE)
+            if has_ended(self.pid) or time.monotonic() > deadline:
+                raise ProcessEnded(f"process {self.pid} of the replay does not answer", "try again")
 
     def look(self, whole: bool) -> Look:
         """The state of a standing process; WHOLE where the page tables do not tell what was written to."""

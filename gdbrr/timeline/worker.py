@@ -10,11 +10,24 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from gdbrr.abi import lib
-from gdbrr.ctl.control import FOREVER, Armed, Control, Match, Panic, PointHit, ProcessEnded, Slot, has_ended, is_child
+from gdbrr.ctl import threads
+from gdbrr.ctl.control import (
+    DEBUG_REGISTER,
+    FOREVER,
+    Armed,
+    Control,
+    Match,
+    Panic,
+    PointHit,
+    ProcessEnded,
+    Slot,
+    has_ended,
+    is_child,
+)
 from gdbrr.ctl.digest import Digest
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import EXIT_DESYNC, GdbrrError
@@ -33,6 +46,10 @@ STOPPED = (lib.GR_S_STANDING, lib.GR_S_TRAPPED, lib.GR_S_ENDED)
 _WAKE_TIMEOUT = 30.0
 _FROZEN_SCORE, _WOKEN_SCORE = 1000, 500
 _MORE = ("another process (", "another thread (")
+_NOTHING = Armed(0, DEBUG_REGISTER + 1, lib.GR_POINT_WRITE)
+"""In a tracer's list, for a point that is not its own."""
+_AGAIN = 0.02
+"""Seconds after which a run that was told to stop is told again."""
 _NEEDED = "which a signal in the middle of a computation needs"
 
 
@@ -139,7 +156,7 @@ class Process:
         if panic:
             raise failure(panic, places.of_recorded(self.pid, len(self.demo.threads), panic))
 
-    def _must_live(self) -> None:
+    def must_live(self) -> None:
         if has_ended(self.pid):
             raise ProcessEnded(f"process {self.pid} of the replay was ended from outside", "free some memory")
 
@@ -147,7 +164,7 @@ class Process:
         slot = self.control.take_slot(flags, final_thread)
         try:
             self.slot.command(cmd, arg_slot=slot.index)
-            slot.wait(states, self._must_live, timeout=_WAKE_TIMEOUT)
+            slot.wait(states, self.must_live, timeout=_WAKE_TIMEOUT)
             if slot.panic:
                 raise failure(slot.panic)
         except BaseException:
@@ -221,6 +238,8 @@ class Worker(Process):
         super().__init__(control, slot, demo)
         self._watchdog: Watchdog | None = None
         self._tracer: Tracer | None = None
+        self.counted = True
+        """Of the last run, if it was to be: whether it was."""
         self._perf = False  # its perf events are open: they leave no debug register to a tracer
 
     def drop(self) -> None:
@@ -232,17 +251,28 @@ class Worker(Process):
             self._tracer.close()
             self._tracer = None
 
-    def begin(self, stop_tick: int, points: Sequence[Armed] = (), match: Match | None = None) -> None:
-        """Start running; `done` tells when it stopped."""
+    def begin(
+        self,
+        stop_tick: int,
+        points: Sequence[Armed] = (),
+        match: Match | None = None,
+        counted: bool = False,
+        instructions: int | None = None,
+    ) -> None:
+        """Start running; `done` tells when it stopped. COUNTED: what it executes in this segment is counted; it stops
+        at the latest in front of a block that would make it more than INSTRUCTIONS."""
         self._end_tracer()
+        self.slot.flag(lib.GR_SLOT_COUNT, counted)
         # Counting hits and single steps take longer than any recording says.
-        plain = not points and match is None and not self.slot.flags & lib.GR_SLOT_TRACE
+        plain = not points and not counted and match is None and not self.slot.flags & lib.GR_SLOT_TRACE
         self._watchdog = Watchdog(self.demo, self.pid) if plain else None
-        self.slot.arm(points, match)
-        registers = [point for point in points if not point.by_pages]
+        self.slot.arm(points, match, instructions)
+        registers = [
+            point for point in points if not point.by_pages and not (counted and point.kind == lib.GR_POINT_EXEC)
+        ]
         traced = not self._perf and tracer.needed(self.control.knob("points"), registers)
         if traced:
-            self._tracer = Tracer(self.pid, points)
+            self._tracer = Tracer(self.pid, [point if point in registers else _NOTHING for point in points])
             self.slot.flag(lib.GR_SLOT_TRACED)
         else:
             self.slot.flag(lib.GR_SLOT_TRACED, False)
@@ -277,6 +307,8 @@ class Worker(Process):
         state = self.slot.wait(STOPPED, poll, take=take)
         if take:
             take()
+        self.slot.flag(lib.GR_SLOT_COUNT, False)
+        self.counted = self.slot.counted
         self.check()
         self.look()
         return state
@@ -293,8 +325,10 @@ class Worker(Process):
         match: Match | None = None,
         progress: Progress | None = None,
         what: str = "replaying",
+        counted: bool = False,
+        instructions: int | None = None,
     ) -> int:
-        self.begin(stop_tick, points, match)
+        self.begin(stop_tick, points, match, counted, instructions)
         return self.finish(progress, what, stop_tick)
 
     def run_segment(
@@ -304,9 +338,32 @@ class Worker(Process):
         points: Sequence[Armed] = (),
         match: Match | None = None,
         progress: Progress | None = None,
+        counted: bool = False,
+        instructions: int | None = None,
     ) -> int:
         """Run the segment of TICK, in front of which this worker stands; behind the last of TICKS there is the tail."""
-        return self.run(_end_of(tick, ticks), points, match, progress)
+        return self.run(_end_of(tick, ticks), points, match, progress, counted=counted, instructions=instructions)
+
+    def halt(self) -> None:
+        """Let a counted run stop where it is; it may have to be told again."""
+        for each in threads.read(self.pid, len(self.demo.threads)):
+            if each.state == lib.GR_T_RUNNING:
+                threads.send(self.pid, each.tid, signal.SIGTRAP)
+
+    def run_counted(self, stop_tick: int, points: Sequence[Armed], most: float, poll: Callable[[], None]) -> int:
+        """Run and count, for MOST seconds or a little more; returns the state. POLL is called now and then."""
+        self.begin(stop_tick, points, counted=True)
+        began, told = time.monotonic(), 0.0
+
+        def look(what: str, fraction: float) -> None:
+            nonlocal told
+            now = time.monotonic()
+            if now - began > most and now - told > _AGAIN and self.slot.counted:
+                told = now
+                self.halt()
+            poll()
+
+        return self.finish(look)
 
     def stops_in(
         self,
@@ -315,10 +372,12 @@ class Worker(Process):
         points: Sequence[Armed],
         match: Match | None = None,
         progress: Progress | None = None,
+        counted: bool = False,
+        instructions: int | None = None,
     ) -> bool:
         """The same, up to where a point stops it; where none does, or that fails, this worker has ended."""
         try:
-            if self.run_segment(tick, ticks, points, match, progress) == lib.GR_S_TRAPPED:
+            if self.run_segment(tick, ticks, points, match, progress, counted, instructions) == lib.GR_S_TRAPPED:
                 return True
         except BaseException:
             self.drop()

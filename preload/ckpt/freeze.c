@@ -10,6 +10,7 @@
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../count/count.h"
 #include "../ctl/slot.h"
 #include "../replay/gate.h"
 #include "../replay/park.h"
@@ -73,6 +74,10 @@ static void frozen(void *arg)
 		enum gr_cmd cmd = gr_slot_command(&seen);
 		if (cmd == GR_CMD_DIE)
 			GR_RAW(SYS_exit_group, 0);
+		if (cmd == GR_CMD_COUNT) {
+			gr_count_tell();
+			gr_slot_announce(GR_S_FROZEN);
+		}
 		if (cmd != GR_CMD_WAKE)
 			continue;
 		struct gr_slot *slot = &gr_ctl->slot[gr_slot->arg_slot % GR_SLOTS];

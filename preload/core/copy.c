@@ -12,6 +12,7 @@
 bool gr_copy_guarded, gr_copy_watched;
 void (*gr_copy_mapped)(uint64_t from, uint64_t len);
 bool (*gr_copy_protected)(siginfo_t *info, void *context);
+bool (*gr_copy_elsewhere)(int sig, siginfo_t *info, void *context);
 bool (*gr_copy_lift)(uint64_t at, size_t n);
 void (*gr_copy_put_back)(void);
 

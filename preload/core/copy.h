@@ -36,6 +36,8 @@ extern bool gr_copy_watched;
 // Replay: pages are protected, because somebody wants to know of each store to them; asked at a fault before all others. NULL as
 // long as nobody does.
 extern bool (*gr_copy_protected)(siginfo_t *info, void *context);
+// A fault where copies of the program's code run (count/count.h). True: nothing more is to be done; else the context may be another.
+extern bool (*gr_copy_elsewhere)(int sig, siginfo_t *info, void *context);
 
 // The same, of reads as well: opens what of these pages is there for the kernel (true if there is any), until gr_copy_put_back.
 // NULL as long as nobody wants to know.

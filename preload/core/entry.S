@@ -97,7 +97,8 @@ gr_door_stub:
 7:	mov 16(%rsp), %rcx
 	mov 8(%rsp), %rsp
 	jmp *%rcx
-6:	popfq
+6:	btr $8, %r11d                    // TF is the engine's, and the program sees r11
+	popfq
 	lea -8(%rsp), %rsp
 	jmp 7b
 
@@ -146,6 +147,7 @@ gr_leave:
 	jmp *%rcx
 	.cfi_restore_state
 3:	push %r11
+	btr $8, %r11d                    // as above
 	popfq
 	jmp 4b
 	.cfi_endproc

@@ -21,7 +21,7 @@ static const char two_byte[] =
 _Static_assert(sizeof one_byte == 257 && sizeof two_byte == 257, "one character an opcode");
 
 struct state {
-	const uint8_t *p, *end;
+	const uint8_t *p, *end, *disp;
 	bool size16, address32, wide, repne;
 };
 
@@ -44,6 +44,7 @@ static bool operand(struct state *s, bool memory_too, uint8_t *ret_kind, uint8_t
 	} else if (rm == 5 && mod == 0) {
 		displacement = 4;
 		*ret_kind = GR_INSN_RIP;
+		s->disp = s->p;
 	}
 	s->p += displacement;
 	return true;
@@ -174,7 +175,7 @@ bool gr_decode(const uint8_t *code, uint64_t avail, struct gr_insn *ret)
 	}
 	if (s.p > s.end)
 		return false;
-	*ret = (struct gr_insn){.length = (uint8_t)(s.p - code), .kind = kind};
+	*ret = (struct gr_insn){.length = (uint8_t)(s.p - code), .kind = kind, .disp = s.disp ? (uint8_t)(s.disp - code) : 0};
 	if (vector)
 		return true;
 	int32_t rel32 = 0;

@@ -25,6 +25,7 @@ struct gr_insn {
 	uint8_t length;
 	uint8_t kind; // enum gr_insn_kind
 	uint8_t cc;
+	uint8_t disp; // RIP, and jumps by such an operand: where in it the distance to that operand stands
 	int32_t rel;  // JCC, JMP, CALL, LOOP: distance from the next instruction
 };
 

@@ -13,6 +13,9 @@
 // In the constructor. `program`: an address near the start of the program itself.
 void gr_patch_init(uint64_t program);
 
+// No site is patched meanwhile: the program's code is protected (count/count.h).
+extern bool gr_patch_rests;
+
 // A call has trapped: `frame` says where it goes on. May patch the site; sets frame->gs_base where what follows the call
 // was moved to the site's stub.
 void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame);

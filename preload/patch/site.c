@@ -25,6 +25,7 @@ static struct gr_site table[TABLE];
 static struct gr_site *chain; // all that were ever patched: a child does not look at the pages of the others
 static uint64_t lowest = ~0ULL, highest;
 static uint32_t locked;
+bool gr_patch_rests;
 static bool on, stopped;
 
 void gr_plan_init(void);
@@ -194,7 +195,7 @@ static void mend_number(const struct gr_site *site, struct gr_regs *frame)
 void gr_patch_trapped(struct gr_thread *self, struct gr_regs *frame)
 {
 	uint64_t addr = frame->rip - 2;
-	if (!on)
+	if (!on || gr_patch_rests)
 		return;
 	struct gr_site *site = find(addr, false);
 	uint8_t state = site ? __atomic_load_n(&site->state, __ATOMIC_ACQUIRE) : GR_SITE_NEW;

@@ -26,6 +26,7 @@ void (*gr_gate_on_stand)(enum gr_slot_state state);
 void (*gr_gate_on_rewind)(bool back);
 void (*gr_gate_on_taken)(enum gr_op op, uint16_t nr);
 void (*gr_gate_on_out)(void);
+void (*gr_gate_on_segment)(uint64_t tick);
 void (*gr_gate_on_signal)(struct gr_thread *self);
 
 static const struct gr_run *run_at(uint64_t row)
@@ -401,7 +402,7 @@ static uint64_t least(uint64_t a, uint64_t b)
 // give the run that is under way another end.
 void gr_gate_quick(struct gr_thread *self)
 {
-	bool looked = gr_gate_on_taken || gr_gate_on_out || gr_copy_watched || gr_copy_protected || gr_copy_lift ||
+	bool looked = gr_gate_on_taken || gr_gate_on_out || gr_gate_on_segment || gr_copy_watched || gr_copy_protected || gr_copy_lift ||
 		      gr_slot->points || gr_slot->flags & (GR_SLOT_DEBUGGED | GR_SLOT_TRACE) || gr_replay.trace_tick != ~0ULL ||
 		      gr_ctl->knob[GR_KNOB_digest];
 	self->quick = 0;
@@ -421,6 +422,8 @@ void gr_gate_out(struct gr_thread *self, struct gr_regs *frame)
 		frame->eflags |= 0x100;
 	if (gr_gate_on_out)
 		gr_gate_on_out();
+	if (gr_gate_on_segment)
+		gr_gate_on_segment(tick);
 }
 
 void gr_gate_leave(struct gr_thread *self)

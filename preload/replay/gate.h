@@ -95,6 +95,8 @@ extern void (*gr_gate_on_rewind)(bool back);
 // An operation was taken; the program goes on behind one. NULL as long as nobody wants to know.
 extern void (*gr_gate_on_taken)(enum gr_op op, uint16_t nr);
 extern void (*gr_gate_on_out)(void);
+// The segment of this tick begins: the thread goes on in the program. NULL as long as nobody wants to know.
+extern void (*gr_gate_on_segment)(uint64_t tick);
 
 // Stops for the debugger where one is attached (GR_SLOT_DEBUGGED).
 void gr_debug_trap(void);

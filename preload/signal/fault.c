@@ -97,6 +97,8 @@ static void fault(int sig, siginfo_t *info, void *context)
 	struct gr_thread *self = gr_self;
 	struct gr_context *at = context;
 	bool own = info->si_code > 0;
+	if (own && gr_copy_elsewhere && gr_copy_elsewhere(sig, info, context))
+		return;
 	if (own && sig == SIGSEGV && gr_copy_protected && gr_copy_protected(info, context))
 		return;
 	if (own && (sig == SIGSEGV || sig == SIGBUS) && gr_copy_recover(context))

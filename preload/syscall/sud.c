@@ -8,6 +8,7 @@
 #include <sys/prctl.h>
 #include <ucontext.h>
 
+#include "../core/copy.h"
 #include "../core/page.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
@@ -41,6 +42,8 @@ static void to_door(int sig, siginfo_t *info, void *context)
 		return;
 	}
 	greg_t *regs = ((ucontext_t *)context)->uc_mcontext.gregs;
+	if (gr_copy_elsewhere)
+		gr_copy_elsewhere(sig, info, context);
 	if (info->si_arch != AUDIT_ARCH_X86_64) { // its number means another call
 		if (gr_mode != GR_MODE_OFF)
 			gr_panic(gr_self, GR_PANIC_REFUSED, "a 32-bit system call (int $0x80)\nbuild the program without it", 0, 0);

@@ -16,6 +16,7 @@
 #include "../core/nolibc.h"
 #include "../core/panic.h"
 #include "../core/raw.h"
+#include "../count/count.h"
 #include "../ctl/slot.h"
 #include "../digest/kept.h"
 #include "../replay/gate.h"
@@ -110,6 +111,12 @@ static bool is_wide(const struct gr_point *point)
 	return point->len > sizeof(uint64_t);
 }
 
+// By copies of the program's code, without a debug register.
+static bool is_counted(const struct gr_point *point)
+{
+	return point->kind == GR_POINT_EXEC && gr_count_wanted();
+}
+
 static void open_for(const struct gr_thread *t)
 {
 	static const uint32_t types[] = {
@@ -121,7 +128,7 @@ static void open_for(const struct gr_thread *t)
 	events[t->block].of = t->pub.index + 1;
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
-		if (is_wide(point))
+		if (is_wide(point) || is_counted(point))
 			continue;
 		struct perf_event_attr attr = {
 			.type = PERF_TYPE_BREAKPOINT,
@@ -164,6 +171,7 @@ static void close_events(void)
 // kernel tens of milliseconds, so a worker that ran to the end of its search, and will be dropped, keeps them.
 static void disarm(enum gr_slot_state state)
 {
+	gr_count_stand(state == GR_S_TRAPPED);
 	if (state == GR_S_TRAPPED)
 		close_events();
 	if (armed && gr_slot->flags & GR_SLOT_TRACED) // no signal to ourselves: the fence does not let every copy send one
@@ -177,19 +185,23 @@ void gr_points_arm(void)
 {
 	close_events();
 	armings++;
+	gr_count_arm();
 	if (gr_slot->flags & GR_SLOT_TRACE) {
 		gr_slot->trace_len = 0;
-		gr_replay.trace_tick = gr_replay.tick;
+		if (!gr_count_wanted())
+			gr_replay.trace_tick = gr_replay.tick;
 	}
 	armed = gr_slot->flags & GR_SLOT_DEBUGGED ? 0 : gr_slot->points < GR_WATCHES ? gr_slot->points : GR_WATCHES;
 	if (!armed)
 		return;
-	gr_copy_watched = true; // the engine's own look at a watched address must not be a hit
 	gr_slot->hits = 0;
 	memset(seen, 0, sizeof seen);
 	reads_count = false;
-	for (uint32_t i = 0; i < armed; i++)
+	gr_copy_watched = false;
+	for (uint32_t i = 0; i < armed; i++) {
 		reads_count |= gr_slot->point[i].kind == GR_POINT_ACCESS;
+		gr_copy_watched |= !is_counted(&gr_slot->point[i]); // the engine's own look at a watched address must not be a hit
+	}
 	for (uint32_t i = 0; i < armed; i++) {
 		const struct gr_point *point = &gr_slot->point[i];
 		if (is_wide(point))
@@ -215,6 +227,22 @@ void gr_points_born(struct gr_thread *self)
 }
 
 // ---------------------------------------------------------------- hits
+static uint64_t tick_of(const struct gr_thread *self)
+{
+	return gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
+}
+
+// What it executes has its number from the segment's beginning on, wherever the run has begun.
+static void enter_copies(struct gr_thread *self, ucontext_t *context)
+{
+	for (uint32_t i = 0; i < armed; i++)
+		if (is_counted(&gr_slot->point[i])) {
+			seen[i].tick = tick_of(self);
+			seen[i].nth = gr_count_of(gr_slot->point[i].addr, 1);
+		}
+	gr_count_enter(context);
+}
+
 // Stops in the middle of a segment. Standing closes the points, so the instruction can go on when somebody lets it; RF
 // would make a debugger's own breakpoint here go unnoticed.
 static void stop(struct gr_thread *self, ucontext_t *context)
@@ -226,7 +254,10 @@ static void stop(struct gr_thread *self, ucontext_t *context)
 	}
 	gr_slot->trap_thread = self->pub.index;
 	gr_gate_stand(self, GR_S_TRAPPED);
-	context->uc_mcontext.gregs[REG_EFL] |= gr_slot->flags & GR_SLOT_TRACE ? EFLAGS_TF : 0;
+	if (gr_count_wanted())
+		enter_copies(self, context);
+	else
+		context->uc_mcontext.gregs[REG_EFL] |= gr_slot->flags & GR_SLOT_TRACE ? EFLAGS_TF : 0;
 }
 
 static void keep(const struct gr_hit *hit)
@@ -262,11 +293,6 @@ static uint32_t times_from(struct seen *s, uint64_t pc, bool fresh)
 	s->from[s->froms].pc = pc;
 	s->from[s->froms++].times = 1;
 	return 1;
-}
-
-static uint64_t tick_of(const struct gr_thread *self)
-{
-	return gr_replay.final == self->pub.index ? gr_replay.tick : self->pub.tick;
 }
 
 // INVARIANT(every-hit-has-its-number): hits are numbered, and stop, whether or not thread and condition let them into the
@@ -328,17 +354,22 @@ static bool numbered(struct gr_thread *self, uint32_t i, const greg_t *regs)
 	return true;
 }
 
-static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
+// Whether it is to stop there.
+static bool hits(struct gr_thread *self, uint32_t i, const greg_t *regs)
 {
-	const greg_t *regs = context->uc_mcontext.gregs;
 	const struct gr_point *point = &gr_slot->point[i];
 	// Every execution has its number; only one with the wanted registers, and the memory that the condition wants, may stop.
 	bool matches = !gr_slot->match_on || point->addr != gr_slot->match.rip ||
 		       (gr_same_registers(&gr_slot->match, &gr_slot->meant, regs) && condition_met(self, point, regs));
 	if (!numbered(self, i, regs))
-		return;
+		return false;
 	seen[i].count += matches;
-	if (matches && point->stop_at && seen[i].count == point->stop_at)
+	return matches && point->stop_at && seen[i].count == point->stop_at;
+}
+
+static void hit(struct gr_thread *self, uint32_t i, ucontext_t *context)
+{
+	if (hits(self, i, context->uc_mcontext.gregs))
 		stop(self, context);
 }
 
@@ -486,12 +517,19 @@ static void trap(int sig, siginfo_t *info, void *context)
 {
 	struct gr_thread *self = gr_self;
 	uint64_t pc = ((ucontext_t *)context)->uc_mcontext.gregs[REG_RIP];
+	enum gr_count_trap what = gr_count_trapped(self, info, context);
+	if (what == GR_COUNT_STOP)
+		stop(self, context);
+	if (what == GR_COUNT_STOP || what == GR_COUNT_DONE)
+		return;
 	if (self && (info->si_code == GR_TRAP_PERF || info->si_code == SI_TIMER || info->si_code == TRAP_TRACE))
 		look(self, sig, info, context);
 	else if (gr_in_engine(pc) && ((ucontext_t *)context)->uc_mcontext.gregs[REG_RAX] == GR_TRACER_BYE)
 		return; // there was no tracer any more
 	else
 		gr_points_foreign(sig, info, context);
+	if (what == GR_COUNT_HIT && gr_count_on(context))
+		stop(self, context);
 }
 
 void gr_points_init(void)
@@ -504,4 +542,6 @@ void gr_points_init(void)
 	gr_gate_on_stand = disarm;
 	gr_copy_mapped = mapped;
 	gr_gate_on_rewind = rewind;
+	gr_count_passed = hits;
+	gr_count_init();
 }

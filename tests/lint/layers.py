@@ -62,6 +62,7 @@ C_RANKS = {
     "signal": 5,
     "syscall": 6,
     "sync": 6,
+    "count": 6,
     "watch": 6,
     "ckpt": 7,
     "init.c": 8,

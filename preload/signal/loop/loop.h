@@ -77,6 +77,7 @@ uint64_t gr_loop_time(void);
 
 // Replaying, at the end of an operation: the thread shall be stopped where it is in this struct gr_state.
 void gr_loop_seek(struct gr_thread *self, const void *state);
+bool gr_loop_seeks(void);
 
 // Replaying, from SIGTRAP in the program's code: true when the thread is there.
 bool gr_loop_there(struct gr_thread *self, const siginfo_t *info, struct gr_context *at, bool in_program);

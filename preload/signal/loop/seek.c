@@ -195,6 +195,11 @@ void gr_loop_seek(struct gr_thread *self, const void *state)
 		open_breakpoint(self);
 }
 
+bool gr_loop_seeks(void)
+{
+	return seek.on;
+}
+
 static uint64_t distance(uint64_t value)
 {
 	return seek.state.falls ? value - seek.state.pilot_value : seek.state.pilot_value - value;
