@@ -26,6 +26,7 @@ gdb: Any = importlib.import_module("gdb")
 
 OLDEST = (12, 0)
 _KINDS = {"running": gdb.COMMAND_RUNNING, "status": gdb.COMMAND_STATUS, "files": gdb.COMMAND_FILES}
+_FRAMES, _ROWS = 8, 64
 _COMPLETERS = {"expression": "print", "location": "break"}
 
 ERRORS: tuple[type[Exception], ...] = (gdb.error,)
@@ -294,6 +295,41 @@ def selection() -> Iterator[None]:
 def selected() -> int:
     """The id in the recording of the selected thread, 0 if none is."""
     return int(thread.ptid[1]) if (thread := gdb.selected_thread()) else 0
+
+
+def _of_line(sal: Any, function: range) -> tuple[int, int]:
+    """A line may have several rows in the table; GDB steps over all of them."""
+    start, end = int(sal.pc), int(sal.last) + 1
+    for _ in range(_ROWS):
+        behind = gdb.find_pc_line(end)
+        if end not in function or behind.last is None or (behind.line, behind.symtab) != (sal.line, sal.symtab):
+            break
+        end = int(behind.last) + 1
+    for _ in range(_ROWS):
+        before = gdb.find_pc_line(start - 1)
+        if start - 1 not in function or before.last is None or (before.line, before.symtab) != (sal.line, sal.symtab):
+            break
+        start = int(before.pc)
+    return start, end
+
+
+def lines() -> list[tuple[int, int, int, int]]:
+    """Of the innermost frames with line numbers: start and end of the line, and of its function."""
+    found = []
+    frame = gdb.newest_frame()
+    for _ in range(_FRAMES):
+        if frame is None:
+            break
+        with contextlib.suppress(gdb.error, RuntimeError):
+            pc = max(0, frame.pc() - (frame.level() > 0))  # of a caller it is behind its call
+            sal, function = gdb.find_pc_line(pc), gdb.block_for_pc(pc)
+            while function is not None and function.function is None:
+                function = function.superblock
+            if sal.last is not None and function is not None and function.start <= sal.pc < function.end:
+                whole = range(int(function.start), int(function.end))
+                found.append((*_of_line(sal, whole), whole.start, whole.stop))
+        frame = frame.older()
+    return found
 
 
 def level() -> int:

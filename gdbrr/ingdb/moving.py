@@ -179,9 +179,9 @@ def _depth(block: Any) -> int:
     return 0 if block is None else 1 + _depth(block.superblock)
 
 
-def before_steps(back: Callable[[], None], inside: Callable[[], None]) -> None:
-    """Call BACK in front of each of GDB's steps back, and INSIDE of one into an inlined function for which GDB would
-    have the words of the stop before; by the hooks that GDB has for its users; one of theirs stays."""
+def before_steps(back: Callable[[str], None], inside: Callable[[], None]) -> None:
+    """Call BACK with its name in front of each of GDB's steps back, and INSIDE of one into an inlined function for
+    which GDB would have the words of the stop before; by the hooks that GDB has for its users; one of theirs stays."""
 
     class Hook(gdb.Command):  # type: ignore[misc]
         def __init__(self) -> None:
@@ -189,7 +189,7 @@ def before_steps(back: Callable[[], None], inside: Callable[[], None]) -> None:
 
         def invoke(self, text: str, from_tty: bool) -> None:
             if text.startswith("reverse-") or str(gdb.parameter("exec-direction")) == "reverse":
-                back()
+                back(text)
             if text.endswith("step") and _words.move and _at_inlined():
                 inside()
             if _threads.return_here():

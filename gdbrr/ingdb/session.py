@@ -226,10 +226,11 @@ class Session:
             if self._server is not None:
                 self._server.let_go()
 
-    def _name_thread(self) -> None:
+    def _name_thread(self, step: str) -> None:
         if self._link is not None and compat.has_process():
             with contextlib.suppress(GdbrrError):
-                self._link.request("selected", tid=compat.selected())
+                lines = compat.lines() if step.endswith(("step", "next")) else []
+                self._link.request("selected", tid=compat.selected(), lines=lines, into=step.endswith("step"))
 
     def _hush(self) -> None:
         """A stop without words here; a front end would take it for the end of its step."""

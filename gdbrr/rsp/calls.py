@@ -255,6 +255,7 @@ def _end_recording(navigator: Navigator, link: Link, body: dict[str, Any]) -> di
 def _selected(navigator: Navigator, link: Link, body: dict[str, Any]) -> None:
     """The thread that the next step back is about, where GDB does not say it in its packet."""
     navigator.selected = int(body["tid"])
+    navigator.lines.are([tuple(map(int, line)) for line in body.get("lines", ())], bool(body.get("into")))
 
 
 def _libraries(navigator: Navigator, link: Link, body: dict[str, Any]) -> dict[str, Any]:

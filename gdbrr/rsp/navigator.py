@@ -19,6 +19,7 @@ from gdbrr.rsp.process.altered import Altered
 from gdbrr.rsp.process.backward import Backward
 from gdbrr.rsp.process.forward import COMPARED
 from gdbrr.rsp.process.landing import Say
+from gdbrr.rsp.process.lines import Lines
 from gdbrr.rsp.request import Action
 from gdbrr.rsp.reverse import Held, Span, Target, is_behind, resolve
 from gdbrr.rsp.stop import SIGNAL_INT, SIGNAL_NONE, SIGNAL_TRAP, Stop
@@ -33,6 +34,7 @@ class Navigator(Backward):
     def __init__(self, session: Session, pool: Pool, told: Told, wait: Wait, say: Say) -> None:
         super().__init__(session, pool, told, wait, say)
         self.armed: Target | None = None
+        self.lines = Lines()
         self.unrecorded = False
         """The recording was ended, the live process was not."""
         self._beyond = False
@@ -232,7 +234,8 @@ class Navigator(Backward):
         if thread in (0, self.thread) and (told := self.next_told(False)) is not None:
             return told
         now = self._stands(thread or self.thread, progress)
-        before = self._timeline().previous(now, progress)
+        before = self._far_back(now, progress) if thread in (0, self.thread) else None
+        before = before or self._timeline().previous(now, progress)
         if before is None:  # where the thread begins: it is still the moment of the one that stopped
             return self.seen_in(thread or self.thread, self.here(SIGNAL_TRAP, _BEGIN))
         mine = thread in (0, self.thread)
@@ -242,6 +245,14 @@ class Navigator(Backward):
         if not mine and self.points.held:  # that one stands farther on
             now = self.moment(progress)
         return self.back_to(before, now, alone, progress)
+
+    def _far_back(self, now: Moment, progress: Progress | None) -> Moment | None:
+        """More than one instruction back, where GDB steps over a line that takes long."""
+        debuggee = self.require()
+        if now.pc is None or debuggee.leaf is None or self.lines.none:
+            return None
+        stack = debuggee.registers(debuggee.real(self.thread))["rsp"]
+        return self.lines.before(self._timeline(), now, stack, self.points.for_search(), progress)
 
     def _now_for(self, target: Target, progress: Progress | None) -> Moment:
         """Finding the moment costs a replay of the segment; only a relative target needs it."""

@@ -16,10 +16,11 @@ from typing import TypeVar
 
 from gdbrr.abi import lib
 from gdbrr.ctl.changes import Changes, has_all, unwritten_pages
-from gdbrr.ctl.control import Soft
+from gdbrr.ctl.control import FOREVER, Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
+from gdbrr.timeline.course import Course, Uncounted, go_through
 from gdbrr.timeline.model import Interrupted, Moment, Progress
 from gdbrr.timeline.state.states import States, verify
 from gdbrr.timeline.step.near import Near, least_needed
@@ -37,8 +38,40 @@ _ON_THE_WAY = (8, 64)
 """Parts of such a way in front of its end at which others are left: steps back from there are short ways."""
 _FEW = 256
 """Ticks of a way, below which none are."""
+_TAKES_LONG = 0.15
+"""Seconds in one segment, from which on copies are left in its middle."""
+_COURSES = 32
 _LOOK = 0.02
 """Seconds between two looks at Ctrl-C while the skeleton is waited for."""
+
+
+class _Long(Exception):
+    """A segment takes long."""
+
+    def __init__(self, tick: int) -> None:
+        self.tick = tick
+
+
+class _Watch:
+    """Looks at a run whose segments may take long."""
+
+    def __init__(self, worker: Worker, checkpoints: Checkpoints, progress: Progress | None) -> None:
+        self._worker = worker
+        self._checkpoints = checkpoints
+        self._progress = progress
+        self._tick, self._since = -1, 0.0
+
+    def look(self, what: str, fraction: float) -> None:
+        if self._progress:
+            self._progress(what, fraction)
+        tick, now = self._worker.slot.tick, time.monotonic()
+        if tick != self._tick:
+            self._tick, self._since = tick, now
+        elif now - self._since > _TAKES_LONG and tick and not self._is_known(tick - 1):
+            raise _Long(tick - 1)
+
+    def _is_known(self, tick: int) -> bool:
+        return tick in self._checkpoints.courses or tick in self._checkpoints.uncounted
 
 
 class Checkpoints:
@@ -59,7 +92,10 @@ class Checkpoints:
         self._next = 0
         self._kept: list[Checkpoint] = []
         self._near = Near()
-        self.keep_inside = self._near.keep_inside
+        self.courses: dict[int, Course] = {}
+        """Of segments that were gone through, or are, by tick."""
+        self.uncounted: set[int] = set()
+        """Segments that cannot be."""
         self._pinned, self._thinned = 0, False
         self._left, self._cost = time.monotonic(), 0.0  # when the newest was made, seconds that it took
         self._changes = Changes()
@@ -111,8 +147,8 @@ class Checkpoints:
             if self._lost:
                 with self._lock:
                     self._skeleton, self._lost = self.wake(self._kept[-1]), False
-            self._skeleton.begin(self._starts[self._next])
-            return self._skeleton.finish(self._stop_if_closing)
+            self._skeleton, state = self._run(self._skeleton, self._starts[self._next], self._stop_if_closing)
+            return state
         except NoProcess as error:
             with self._lock:
                 self._soft, self._frozen_at, self._lost = self.soft, None, True
@@ -120,6 +156,64 @@ class Checkpoints:
                 self._failed = None if self.make_room(None) else error
                 self._lock.notify_all()
             return None
+
+    def _run(self, worker: Worker, tick: int, progress: Progress | None, what: str = "replaying") -> tuple[Worker, int]:
+        """Run up to TICK. Where a segment takes long, its course is gone through instead, so that every moment of it is
+        at hand; then another worker goes on."""
+        goal = tick
+        while True:
+            watch = _Watch(worker, self, progress)
+            worker.begin(goal)
+            try:
+                return worker, worker.finish(watch.look, what, goal)
+            except _Long as long:
+                (worker.stop if worker is self._skeleton else worker.drop)()
+                with self._lock:
+                    source = self._kept[bisect.bisect_right(self.ticks, long.tick) - 1]
+                    worker = self.wake(self._near.best(source.tick, long.tick) or source)
+                try:
+                    if worker.slot.tick < long.tick:
+                        worker.run(long.tick, progress=progress, what=what)
+                    self.go_through(worker, long.tick, long.tick + 1, progress)
+                except BaseException:
+                    worker.drop()
+                    raise
+
+    def go_through(self, worker: Worker, tick: int, stop_tick: int, progress: Progress | None) -> None:
+        """Go through the segment of TICK, in front of which WORKER stands."""
+        course = Course(tick)
+        with self._lock:
+            self.courses[tick] = course
+            while len(self.courses) > _COURSES:
+                self.courses.pop(next(iter(self.courses))).drop()
+
+        def poll() -> None:
+            if progress:
+                progress("going through a segment", 0.0)
+
+        try:
+            go_through(worker, course, stop_tick, self.keep_inside, poll)
+        except Uncounted:
+            self.uncounted.add(tick)
+        finally:
+            if course.length is None:
+                self.courses.pop(tick, None)
+                course.drop()
+
+    def is_going_through(self, tick: int, progress: Progress | None) -> bool:
+        """Whether the skeleton goes through that segment just now; waits for a moment."""
+        with self._lock:
+            course = self.courses.get(tick)
+            if course is None or course.length is not None:
+                return False
+            self._lock.wait(_LOOK)
+        if progress:
+            progress("going through a segment", 0.0)
+        return True
+
+    def keep_inside(self, made: Checkpoint) -> None:
+        with self._lock:
+            self._near.keep_inside(made)
 
     def _may_go_on(self) -> bool:
         with self._lock:
@@ -322,19 +416,40 @@ class Checkpoints:
 
     def _come_to(self, tick: int, progress: Progress | None) -> Worker:
         with self._lock:
-            worker = self.wake(self.nearest(tick, progress))
-        return self._brought(worker, tick, lambda: self._go_on(worker, tick, progress))
+            nearest = self.nearest(tick, progress)
+            course = self._course_between(nearest.tick, tick)
+            worker = self.wake(course.marks[-1].copy if course else nearest)
+        try:
+            if course:
+                worker.run_counted(course.tick + 1, (), FOREVER, lambda: None)
+                self._leave_near(worker, course.tick + 1)
+            return self._go_on(worker, tick, progress) if worker.slot.tick < tick else worker
+        except BaseException:
+            worker.drop()
+            raise
 
-    def _go_on(self, worker: Worker, tick: int, progress: Progress | None) -> None:
+    def _course_between(self, start: int, tick: int) -> Course | None:
+        """The last segment that takes long, on the way from START to TICK: its end is near."""
+        return next(
+            (
+                course
+                for at, course in sorted(self.courses.items(), reverse=True)
+                if start <= at < tick and course.length is not None and course.alive()
+            ),
+            None,
+        )
+
+    def _go_on(self, worker: Worker, tick: int, progress: Progress | None) -> Worker:
         """INVARIANT(again-is-near): who was at a place comes there, and a little in front of it, by a short way."""
         began, way = time.monotonic(), tick - worker.slot.tick
         stops = [tick - way // part for part in _ON_THE_WAY if way > _FEW]
         for stop in (*stops, tick):
-            state = worker.run(stop, progress=progress, what="going there")
+            worker, state = self._run(worker, stop, progress, "going there")
             if state != lib.GR_S_STANDING:
-                return
+                break
             if time.monotonic() - began > _COSTLY:
                 self._leave_near(worker, stop)
+        return worker
 
     def _leave_near(self, worker: Worker, tick: int) -> None:
         with self._lock, contextlib.suppress(NoProcess):
@@ -359,8 +474,11 @@ class Checkpoints:
                 worker.drop()
         return None
 
-    def spans(self, before: Moment, progress: Progress | None = None) -> list[tuple[Checkpoint, int]]:
-        """(checkpoint, tick where the next one takes over), the nearest in front of BEFORE first."""
+    def spans(self, before: Moment, progress: Progress | None = None, floor: int = 0) -> list[tuple[Checkpoint, int]]:
+        """(checkpoint, tick where the next one takes over), the nearest in front of BEFORE first; from FLOOR on, in
+        front of which there is a segment that takes long."""
+        if floor:
+            self.worker_at(floor, progress).drop()  # that leaves a copy there
         # A checkpoint in front of BEFORE's own segment begins the span that ends in it.
         last = before.tick if before.pc is not None else before.tick - 1
         with self._lock:
@@ -368,9 +486,11 @@ class Checkpoints:
             kept = [checkpoint for checkpoint in self._kept if checkpoint.tick <= last]
             # Others in the newest span only: what was not written to is known between the starts of epochs.
             newest = kept[-1].tick if kept else last
-            kept += self._near.between(newest, last)
+            kept += self._near.between(newest if floor <= newest else floor - 1, last)
+            kept.sort(key=lambda checkpoint: checkpoint.tick)
         ends = [checkpoint.tick for checkpoint in kept[1:]] + [before.tick]
-        return list(zip(kept, ends, strict=False))[::-1]  # none where BEFORE is the beginning of time
+        spans = list(zip(kept, ends, strict=False))[::-1]
+        return [span for span in spans if not floor or span[1] > floor]  # none where BEFORE is the beginning of time
 
     def untouched(self, span: tuple[Checkpoint, int], address: int, size: int) -> bool:
         """Whether it is certain that these bytes are not written to in a span of `spans`."""

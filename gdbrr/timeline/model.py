@@ -268,6 +268,19 @@ class Timeline(Protocol):
         """One instruction (or one operation) earlier in the same thread; None at the start."""
         ...
 
+    def behind_others(
+        self,
+        now: Moment,
+        line: range,
+        function: range | None,
+        points: Sequence[Point],
+        progress: Progress | None = None,
+    ) -> tuple[Moment, int] | None:
+        """In a long segment: the first moment since which, of FUNCTION or of all there is, nothing but LINE was
+        executed up to NOW, or the first in LINE behind the last hit of POINTS; and the stack pointer there. None where
+        that is not known, or no way."""
+        ...
+
     def locate(
         self,
         tick: int,

@@ -7,6 +7,7 @@ Owns: the workers of a search, and the rule which of several hits was the last.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
@@ -18,6 +19,7 @@ from gdbrr.timeline.model import Hit, Moment, Point, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.segment import Segments
 from gdbrr.timeline.step import wide
+from gdbrr.timeline.step.counted import CountedSearch
 from gdbrr.timeline.step.found import Found, named
 from gdbrr.timeline.step.points import STORES, Piece, groups_of
 from gdbrr.timeline.step.row import MANY, Begin, Row
@@ -52,6 +54,13 @@ class Hits(NamedTuple):
     """Of one pass, which has seen all that was hit at once."""
 
 
+class _Hot(Exception):
+    """A segment meets the points too often for a trap each time."""
+
+    def __init__(self, tick: int) -> None:
+        self.tick = tick
+
+
 class Search:
     """All searches over one timeline."""
 
@@ -61,6 +70,7 @@ class Search:
         self._segments = segments
         self.writers = Writers(checkpoints, order, segments)
         self._wide = wide.Wide(checkpoints, order)
+        self._counted = CountedSearch(order, segments.courses)
 
     @property
     def at_once(self) -> int:
@@ -94,14 +104,55 @@ class Search:
     def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None, count: int) -> Hit | None:
         """The COUNT-th last hit before BEFORE."""
         self.writers.forget()
-        return self.with_registers(lambda registers: self._last(points, before, progress, count, registers))
+        while True:
+            try:
+                if CountedSearch.can(points) and self._segments.courses.long(0, before.tick + 1):
+                    return self._last_counted(points, before, progress, count)
+                return self.with_registers(lambda registers: self._last(points, before, progress, count, registers))
+            except _Hot as hot:
+                self._segments.courses.of(hot.tick, progress)
+
+    def _last_counted(
+        self, points: Sequence[Point], before: Moment, progress: Progress | None, count: int
+    ) -> Hit | None:
+        hit: Hit | None = None
+        for _ in range(count):
+            hit = self._last_of_zones(points, hit.moment if hit else before, progress)
+            if hit is None:
+                break
+        return hit
+
+    def _last_of_zones(self, points: Sequence[Point], before: Moment, progress: Progress | None) -> Hit | None:
+        """The last hit, where some of the segments are long, whose courses are known."""
+        courses = self._segments.courses
+        for tick in courses.long(0, before.tick + (before.pc is not None)):
+            course = courses.of(tick, progress)
+            if course is None:
+                continue
+            inside = before if tick == before.tick else None
+            if not inside and (before.tick > tick + 1 or before.pc is not None):
+                behind = functools.partial(self._last, points, before, progress, 1, floor=tick + 1)
+                if hit := self.with_registers(behind):
+                    return hit
+            there = functools.partial(self._counted.last_hit, course, points, inside, self.at_once, progress)
+            if hit := self.with_registers(there):
+                return hit
+            before = courses.moment(course, 0, progress) or Moment(tick)
+        return self.with_registers(lambda registers: self._last(points, before, progress, 1, registers))
 
     def _last(
-        self, points: Sequence[Point], before: Moment, progress: Progress | None, count: int, registers: int
+        self,
+        points: Sequence[Point],
+        before: Moment,
+        progress: Progress | None,
+        count: int,
+        registers: int,
+        floor: int = 0,
     ) -> Hit | None:
+        """Behind tick FLOOR."""
         while True:
             oldest = None
-            for span in self._backwards(points, before, progress, registers):
+            for span in self._backwards(points, before, progress, registers, floor):
                 for one in reversed(span.found):
                     if count == 1:
                         return self._whole(one, span.together, progress)
@@ -149,10 +200,10 @@ class Search:
         return dataclasses.replace(hit, old=old, new=new)
 
     def _backwards(
-        self, points: Sequence[Point], before: Moment, progress: Progress | None, registers: int
+        self, points: Sequence[Point], before: Moment, progress: Progress | None, registers: int, floor: int
     ) -> Iterator[Hits]:
         """The hits of each span that has any, the nearest span first."""
-        runs = self.runs(self._checkpoints.spans(before, progress), points, before, registers)
+        runs = self.runs(self._checkpoints.spans(before, progress, floor), points, before, registers)
         row = Row(runs, self._begun, self.at_once, self._checkpoints.between, newest_first=True)
         uncut: Run | None = None
         try:
@@ -160,6 +211,7 @@ class Search:
                 run, passes = row.first
                 if late := next((one for one in passes if not one.done()), None):
                     if late.logged > MANY and run is not uncut:
+                        self._count_instead(late, points)
                         if parts := self._halves(run):
                             uncut = None
                         else:
@@ -189,6 +241,14 @@ class Search:
                     yield Hits(found, whole, together)
         finally:
             row.drop()
+
+    def _count_instead(self, late: Pass, points: Sequence[Point]) -> None:
+        """Raises _Hot where all that one meets is in one segment: counting costs no trap for each."""
+        tick = late.segment
+        if tick is None or not CountedSearch.can(points):
+            return
+        if tick not in self._checkpoints.uncounted and self._segments.courses.known(tick) is None:
+            raise _Hot(tick)
 
     def _begun(self, run: Run) -> list[Begin]:
         def begin(group: list[Piece]) -> Begin:

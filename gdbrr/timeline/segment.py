@@ -11,7 +11,7 @@ import os
 import time
 from array import array
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -20,6 +20,7 @@ from gdbrr.ctl import threads
 from gdbrr.ctl.control import Armed, Match, PointHit
 from gdbrr.errors import GdbrrError
 from gdbrr.timeline.checkpoints import Checkpoints
+from gdbrr.timeline.course import LONGEST_BLOCK, Course, Courses
 from gdbrr.timeline.model import Moment, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.state import passes, stops
@@ -93,6 +94,7 @@ class Segments:
         self._born = born
         self._steps = StepBack(checkpoints, order, born)
         self.inside = Inside(checkpoints, order, self._stepped)
+        self.courses = Courses(checkpoints, order, born)
         self._traces: OrderedDict[int, Trace] = OrderedDict()
         self._longer: dict[int, int] = {}
         """Segments known to have more instructions than so many."""
@@ -103,23 +105,54 @@ class Segments:
         self.doubtful = False
         """The newest answer of `locate` may be another pass of a loop."""
 
-    def locate(self, tick: int, thread: int, at: Match, progress: Progress | None, like: int | None = None) -> Moment:
+    def locate(
+        self,
+        tick: int,
+        thread: int,
+        at: Match,
+        progress: Progress | None,
+        like: int | None = None,
+        since: Moment | None = None,
+    ) -> Moment:
         """The moment of the segment at which its thread has these registers: the first one, or the first of those at
-        which memory is as in the process LIKE. `doubtful` tells whether several are possible."""
+        which memory is as in the process LIKE, which went on from SINCE. `doubtful` tells whether several are possible.
+        """
         if tick < self._order.ticks and self._order.thread_of(tick) != thread:
             raise GdbrrError(f"tick {tick} is not one of thread {thread}", "select the thread that stopped")
         pc = at.regs["rip"]
 
         patience = passes.Patience(like, thread, self._born, progress)
 
+        # The last one may have no end: nobody goes through it for this.
+        course = self.course(tick, progress) if tick < self._order.ticks else None
+        counted = [course is not None or tick not in self._checkpoints.uncounted]
+        begun = since if course and since and since.tick == tick and since.pc is not None else None
+        place = self.courses.place(course, begun, progress) if course and begun else None
+        mark = course.last(place) if course and place else None
+
+        most, begin = None, mark.at if mark else 0
+        if course and like is not None:
+            most = (place or 0) - begin + patience.instructions
+
         def run(armed: Armed) -> Worker | None:
-            worker = self._checkpoints.worker_at(tick, progress)
+            if course and armed.stop_at > 1 and self.courses.times(course, pc, progress) <= first[0]:
+                return None
+            worker, _ = self.courses.woken(course, mark, progress) if course else (None, None)
+            worker = worker or self._checkpoints.worker_at(tick, progress)
             with contextlib.suppress(passes.NoOther):
-                if worker.stops_in(tick, self._order.ticks, [armed], at, patience.over(worker)):
+                if worker.stops_in(tick, self._order.ticks, [armed], at, patience.over(worker), counted[0], most):
+                    if most is not None and worker.slot.instructions > begin + most - LONGEST_BLOCK:
+                        worker.drop()  # as far as it can have come
+                        return None
                     patience.found(worker)
+                    first.append(worker.slot.hits()[-1].nth)
                     return worker
+            if counted[0] and not worker.counted:
+                counted[0] = False
+                return run(armed)
             return None
 
+        first: list[int] = []
         found = passes.find(run, pc, tick, like, self._born)
         if found is None:
             raise stops.NotFound(
@@ -170,6 +203,12 @@ class Segments:
         if moment.pc is None:
             return self._before_operation(moment.tick, progress)
         trace = self.short_trace(moment.tick, _FIRST, progress) or self._beginning(moment)
+        if (
+            trace is None
+            and (course := self.course(moment.tick, progress))
+            and (before := self._counted_before(course, moment, progress))
+        ):
+            return before
         if trace is None and (before := self.inside.previous(moment, progress)):
             return before
         trace = trace or self._affordable(moment.tick, progress)
@@ -182,10 +221,49 @@ class Segments:
         place = trace.place(moment)
         if place is None:
             return self._entered_from(moment, progress)
-        if place == 0 and moment.tick == self._order.ticks:
-            last = self._order.last_of(self._order.final_thread)
-            return None if last is None else Moment(last)
-        return trace.moment(place - 1)
+        return trace.moment(place - 1) if place else self._at_the_beginning(moment.tick)
+
+    def course(self, tick: int, progress: Progress | None) -> Course | None:
+        """The course of a segment that is not short; None if it cannot be counted."""
+        if self.courses.known(tick) is None and self.short_trace(tick, _FIRST, progress) is not None:
+            return None
+        return self.courses.of(tick, progress)
+
+    def _counted_before(self, course: Course, moment: Moment, progress: Progress | None) -> Moment | None:
+        """None where counting does not tell."""
+        place = self.courses.place(course, moment, progress)
+        if not place:
+            return None if place is None else self._at_the_beginning(course.tick)
+        return self.courses.moment(course, place - 1, progress)
+
+    def behind_others(
+        self,
+        now: Moment,
+        line: range,
+        function: range | None,
+        ask: Callable[[], Moment | None],
+        progress: Progress | None,
+    ) -> tuple[Moment, int] | None:
+        """The first moment since which nothing but LINE was executed up to NOW, of FUNCTION or of all there is, or that
+        is in LINE behind what ASK answers; and the stack pointer there. None where that is not known."""
+        course = self.courses.known(now.tick)
+        found = self.courses.behind_others(course, now, line, function, progress) if course and now.pc else None
+        if found is None or course is None:
+            return None
+        hit = ask()
+        places = self.places(now.tick, [found, hit], progress) if hit and hit.tick == now.tick else [0, -1]
+        if hit and places[1] >= places[0]:
+            found = self.courses.next_in(course, hit, line, progress)
+        if found is None:
+            return None
+        return found, self._registers_at(found, self._order.thread_of(now.tick), progress)["rsp"]
+
+    def _at_the_beginning(self, tick: int) -> Moment | None:
+        """In front of the first instruction of a segment."""
+        if tick < self._order.ticks:
+            return Moment(tick)
+        last = self._order.last_of(self._order.final_thread)
+        return None if last is None else Moment(last)
 
     def _entered_from(self, moment: Moment, progress: Progress | None) -> Moment:
         """The one before a moment that no trace has: a function of the engine that is there in place of a library's is
@@ -222,6 +300,10 @@ class Segments:
             before = self._order.before(thread, before)
         while before is not None:
             trace, found = self._affordable(before, progress), None
+            if trace is None and (course := self.course(before, progress)):
+                found = self._last_of(course, progress)
+            if found is not None:
+                return found
             if trace is None:
                 with self._spending(before):
                     found = self._steps.before_operation(before, progress)
@@ -233,10 +315,24 @@ class Segments:
             before = self._order.before(thread, before)
         return None
 
+    def _last_of(self, course: Course, progress: Progress | None) -> Moment | None:
+        """In front of the last instruction that is in front of the operation as it is shown."""
+        worker = self.courses.at_end(course, progress)
+        try:
+            call = self._call(worker, course.tick)
+        finally:
+            worker.drop()
+        pcs, first = self.courses.last_steps(course, progress)
+        at = next((at for at in range(len(pcs) - 1, -1, -1) if pcs[at] == call), len(pcs))
+        return self.courses.moment(course, first + at - 1, progress)
+
     def brought_to(self, moment: Moment, progress: Progress | None) -> Worker:
         if moment.pc is None:
             return self._checkpoints.worker_at(moment.tick, progress)
-        worker = self.inside.brought_to(moment, progress)
+        if course := self.courses.known(moment.tick):
+            worker = self.courses.brought_to(course, moment, progress)
+        else:
+            worker = self.inside.brought_to(moment, progress)
         if worker is None:
             raise GdbrrError(f"the moment {moment} does not exist", "see rr-when for the form of a moment")
         return worker
@@ -253,6 +349,10 @@ class Segments:
 
     def places(self, tick: int, moments: Sequence[Moment], progress: Progress | None) -> list[int]:
         """For each moment of one tick a number that says where it stands among the others."""
+        if course := self.courses.known(tick):
+            found_there = [self.courses.place(course, moment, progress) for moment in moments]
+            if None not in found_there:
+                return [place for place in found_there if place is not None]
         inside = [moment for moment in moments if moment.pc is not None]
         found: dict[Moment, int] = {}
         if len({moment.pc for moment in inside}) > 1:

@@ -345,6 +345,20 @@ class DemoTimeline:
     def previous(self, moment: Moment, progress: Progress | None = None) -> Moment | None:
         return self._segments.previous(self.present(moment), progress)
 
+    def behind_others(
+        self,
+        now: Moment,
+        line: range,
+        function: range | None,
+        points: Sequence[Point],
+        progress: Progress | None = None,
+    ) -> tuple[Moment, int] | None:
+        def last() -> Moment | None:
+            hit = self.last_hit(points, now, progress) if points else None
+            return hit.moment if hit else None
+
+        return self._segments.behind_others(self.present(now), line, function, last, progress)
+
     @property
     def ending(self) -> Mapping[str, Any] | None:
         if self._end.pc is None:
@@ -376,7 +390,8 @@ class DemoTimeline:
         views: Sequence[ThreadView] = (),
     ) -> Moment:
         tick = self.segment_of(thread, tick)
-        return self._segments.locate(tick, thread, Match(regs, meant(regs, views)), progress, like)
+        since = next((leaf.moment for leaf in self._leaves if leaf.pid == like), None)
+        return self._segments.locate(tick, thread, Match(regs, meant(regs, views)), progress, like, since)
 
     def close(self) -> None:
         for leaf in list(self._leaves):

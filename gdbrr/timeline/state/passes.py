@@ -27,6 +27,8 @@ _GRACE = 0.5
 """Seconds."""
 _FIRST, _TRAP = 4.0, 1e-4
 """Seconds that a first pass takes in any case, and for each execution of its instruction."""
+_FASTEST, _TICK = 20e9, 0.03
+"""Instructions that a processor executes in a second at most; and by how much its time is not known."""
 _ROUNDS = 8
 _WORDS = 24
 """That are compared at each pass, more in each round. The last round's must fit into GR_CONDITION_ROOM."""
@@ -48,6 +50,11 @@ class Patience:
         """Seconds without a pass, once the first is known."""
         tid = next((view.tid for view in views(like, born) if view.index == thread), 0) if like is not None else 0
         self._had = watchdog.ran(like, tid) if like is not None else 0.0
+
+    @property
+    def instructions(self) -> int:
+        """So many the process LIKE can have executed at most."""
+        return int((self._had + _TICK) * _FASTEST)
 
     def found(self, worker: Worker) -> None:
         self._most = self._most or _GRACE + 2 * max(self._had, watchdog.ran(worker.pid))
@@ -125,14 +132,18 @@ def find(
         first = stopped(1)
         if first is None:
             return None
-        second = stopped(2) if like is not None else None
-        if second is None or like is None:
+        if like is None:
             return first[1], True
         try:
             there = Memory(like, born)
         except OSError:
             return first[1], False
         ends.callback(there.close)
+        if not differing(first[0], there):
+            return first[1], True  # nothing tells the two apart
+        second = stopped(2)
+        if second is None:
+            return first[1], True
         moving, here, asked = differing(first[0], second[0]), first, dict[int, bytes]()
         for _ in range(_ROUNDS):
             wrong = sorted(at for at in moving if there.word(at) != here[0].word(at))

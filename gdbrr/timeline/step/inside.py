@@ -22,6 +22,7 @@ _BACK = (16, 1)
 """Executions of its own instruction in front of a moment, at which a copy is left: so many moments are near it."""
 _MANY, _PART = 1000, 8
 """Executions, from which on another copy is left such a part of them in front: what is stepped to next is near that."""
+_MOST = 6
 _Trace = Callable[[Worker, Moment, "Progress | None"], Sequence[int]]
 
 
@@ -103,6 +104,8 @@ class Inside:
         self._checkpoints.keep_inside(copy)
         made = Place(at, copy, {at.pc: at.nth - 1})
         self._places = [made, *(place for place in self._places if place.copy.alive)]
+        for old in self._places[_MOST:]:
+            old.copy.drop()
         return made
 
     def _steps_of(self, place: Place, progress: Progress | None) -> Place:

@@ -12,7 +12,7 @@ from gdbrr.timeline.worker import Checkpoint
 
 _MOST = 12
 """The one that was used longest ago goes first."""
-_MOST_INSIDE = 6
+_MOST_INSIDE = 320
 _SPARE = 8
 """Beyond that, while none may go."""
 
@@ -48,15 +48,23 @@ class Near:
         return [self._kept[tick] for tick in sorted(self._kept) if behind < tick <= last]
 
     def keep_inside(self, made: Checkpoint) -> None:
-        made.held = made.private()
+        self._inside = [each for each in self._inside if each.alive]
+        for before in self._inside[-1:]:  # by now it is known what it has alone
+            before.held = before.private()
         self._inside.append(made)
-        while len(self._inside) > _MOST_INSIDE:
-            self._inside.pop(0).drop()
+        if len(self._inside) > _MOST_INSIDE:
+            self._fewer()
+
+    def _fewer(self) -> None:
+        """Every second one of those inside of segments goes."""
+        for each in self._inside[::2]:
+            each.drop()
+        self._inside = self._inside[1::2]
 
     def thin(self, memory: int) -> None:
         """Until they are few, and hold no more than so many bytes."""
         while self._inside and sum(each.held for each in self._inside) > memory:
-            self._inside.pop(0).drop()
+            self._fewer()
         while len(self._kept) > _MOST or (self._kept and sum(each.held for each in self) > memory):
             self._kept.pop(next(iter(self._kept))).drop()
 

@@ -27,8 +27,9 @@ def test_a_stop_in_a_loop_that_repeats_its_registers(tmp_path: Path) -> None:
 
 
 def test_which_pass_of_a_long_loop_is_found_however_long_that_takes(tmp_path: Path) -> None:
-    """INVARIANT(time-is-no-matter-of-load): what no answer can wait for is a move; the frame stays selected."""
-    program, demo = programs.build("long_loop", ["-O0"]), tmp_path / "x.demo"
+    """INVARIANT(time-is-no-matter-of-load): what no answer can wait for is a move; the frame stays selected. Code that
+    may be written to is not counted, so each pass is a trap."""
+    program, demo = programs.build("long_loop", ["-O0", "-DWRITABLE"]), tmp_path / "x.demo"
     gdbrr("record", "-o", demo, "--", program).expect(0)
     opened, where = f"rr-replay --start {demo}", ("tbreak touch", "continue", "rr-when", "print $pc")
     first = re.search(r"^tick (\d+):(0x\w+)#1 of", whole(program, opened, *where), re.MULTILINE)
