@@ -27,7 +27,7 @@ from bench.report.table import summary, text_table
 
 PARTS = (
     *("door", "locks", "heap", "work", "large", "kernels", "programs", "game", "servers", "hours"),
-    *("timeline", "gdb", "bugs", "codec"),
+    *("timeline", "gdb", "inside", "bugs", "codec"),
 )
 """In the order in which they run: what a reader looks for first comes first, should it be broken off."""
 SHARE = {
