@@ -50,6 +50,17 @@ _KNOWN = 4096
 Keep = Callable[[Checkpoint], None]
 
 
+def counts(process: Process, addresses: Sequence[int], length: int = 1) -> tuple[int, list[int]]:
+    """How many instructions were executed in front of where a process stands, and how often these.
+
+    INVARIANT(no-other's-slot): another thread may end a copy at any time, and its slot be another's then.
+    """
+    found = process.slot.count(addresses, length) if process.alive else (0, [])
+    if not process.alive:
+        raise ProcessEnded("a copy in the middle of a segment has gone", "try again")
+    return found
+
+
 @dataclass(eq=False)
 class Mark:
     """A copy in the middle of a segment."""
@@ -65,7 +76,7 @@ class Mark:
     def executed(self, pcs: Collection[int]) -> dict[int, int]:
         missing = [pc for pc in pcs if pc not in self.before]
         if missing:
-            self.before |= zip(missing, self.copy.slot.count(missing)[1], strict=True)
+            self.before |= zip(missing, counts(self.copy, missing)[1], strict=True)
         return {pc: self.before[pc] for pc in pcs}
 
 
@@ -157,9 +168,9 @@ class _Others:
 
     def executed(self, process: Process) -> int:
         """How many of them, in front of where a process stands."""
-        total, (own,) = process.slot.count([self.line.start], len(self.line))
+        total, (own,) = counts(process, [self.line.start], len(self.line))
         if self.function is not None:
-            total = process.slot.count([self.function.start], len(self.function))[1][0]
+            total = counts(process, [self.function.start], len(self.function))[1][0]
         return total - own
 
 
@@ -242,10 +253,11 @@ class Courses:
         is."""
         while mark is not None:
             try:
-                return mark.copy.wake(self._order.final_thread), mark
+                if mark.copy.alive:
+                    return mark.copy.wake(self._order.final_thread), mark
             except ProcessEnded:
                 mark.copy.drop()
-                mark = course.last(mark.at - 1)
+            mark = course.last(mark.at - 1)
         return self._checkpoints.worker_at(course.tick, progress), None
 
     @contextlib.contextmanager
