@@ -20,12 +20,13 @@ from gdbrr.ctl.control import FOREVER, Soft
 from gdbrr.demo.reader import Demo
 from gdbrr.errors import GdbrrError
 from gdbrr.launch import replay as replays
+from gdbrr.launch.watchdog import Watchdog
 from gdbrr.timeline.course import Course, Uncounted, go_through
 from gdbrr.timeline.model import Interrupted, Moment, Progress
 from gdbrr.timeline.state.states import States, verify
 from gdbrr.timeline.step.near import Near, least_needed
 from gdbrr.timeline.tracer import NoProcess, start_thread
-from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker
+from gdbrr.timeline.worker import Checkpoint, Desynchronised, Worker, late
 
 _Answer = TypeVar("_Answer")
 _SPACING = 20
@@ -187,7 +188,11 @@ class Checkpoints:
             while len(self.courses) > _COURSES:
                 self.courses.pop(next(iter(self.courses))).drop()
 
+        watchdog = Watchdog(worker.demo, worker.pid)
+
         def poll() -> None:
+            if overdue := watchdog.look(worker.slot.tick, time.monotonic()):
+                raise late(overdue)
             if progress:
                 progress("going through a segment", 0.0)
 
