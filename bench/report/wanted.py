@@ -88,7 +88,6 @@ MADE, IDLE, LAND = "timeline: a checkpoint", "timeline: an idle checkpoint", "ti
 HIT, LAST = "timeline: a hit of a history", "timeline: the last of many writes"
 CORES = "timeline: a search over all epochs"
 WARM, PROMPT = "gdb: commands in a warm session", "gdb: the first prompt"
-INSIDE = "inside: commands in a computation"
 STOP, LONG = "gdb: the first stop", "hours: a long recording"
 PIECES, HAND_OVER, MODERATE = "work: small pieces", "one hand-over: each yields", "computing with moderate locking"
 ONE_CORE, SERIAL, SERIAL_AGAIN = "native, one core", "serial", "serial's replay"
@@ -317,19 +316,6 @@ ALL = (
         300,
         "ms",
     ),
-    Wanted(
-        "`reverse-stepi` in a computation at most 500 ms, the slowest of all kinds",
-        most(INSIDE, "reverse-stepi", ""),
-        500,
-        "ms",
-    ),
-    Wanted("the same again at most 100 ms", most(INSIDE, "reverse-stepi, again", ""), 100, "ms"),
-    Wanted("`reverse-next` at most 500 ms", most(INSIDE, "reverse-next", ""), 500, "ms"),
-    Wanted("`reverse-finish` at most 500 ms", most(INSIDE, "reverse-finish", ""), 500, "ms"),
-    Wanted("`reverse-continue` to a hot breakpoint at most 500 ms", most(INSIDE, "a hot breakpoint", ""), 500, "ms"),
-    Wanted("the same again at most 100 ms", most(INSIDE, "the same, again", ""), 100, "ms"),
-    Wanted("`rr-back -w` again at most 100 ms", most(INSIDE, "rr-back -w, again", ""), 100, "ms"),
-    Wanted("a bookmark in there at most 300 ms", most(INSIDE, "a bookmark", ""), 300, "ms"),
     Wanted(
         "the first prompt of `gdbrr debug` at most 1,500 ms behind GDB's own",
         more(PROMPT, "of the same program", "gdbrr debug"),

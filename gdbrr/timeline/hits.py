@@ -187,12 +187,6 @@ class Pass:
         return self._closed[2] if self._closed is not None else self.worker.slot.logged
 
     @property
-    def segment(self) -> int | None:
-        """The tick of the newest hits, if all of them are of one segment."""
-        ticks = {hit.tick for hit in self.worker.slot.hits()[:-1]}  # it may be writing the last one
-        return ticks.pop() if len(ticks) == 1 else None
-
-    @property
     def by_pages(self) -> bool:
         return all(piece.by_pages for piece in self._pieces)
 

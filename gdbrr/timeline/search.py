@@ -54,13 +54,6 @@ class Hits(NamedTuple):
     """Of one pass, which has seen all that was hit at once."""
 
 
-class _Hot(Exception):
-    """A segment meets the points too often for a trap each time."""
-
-    def __init__(self, tick: int) -> None:
-        self.tick = tick
-
-
 class Search:
     """All searches over one timeline."""
 
@@ -104,13 +97,9 @@ class Search:
     def last_hit(self, points: Sequence[Point], before: Moment, progress: Progress | None, count: int) -> Hit | None:
         """The COUNT-th last hit before BEFORE."""
         self.writers.forget()
-        while True:
-            try:
-                if CountedSearch.can(points) and self._segments.courses.long(0, before.tick + 1):
-                    return self._last_counted(points, before, progress, count)
-                return self.with_registers(lambda registers: self._last(points, before, progress, count, registers))
-            except _Hot as hot:
-                self._segments.courses.of(hot.tick, progress)
+        if CountedSearch.can(points) and self._segments.courses.long(0, before.tick + 1):
+            return self._last_counted(points, before, progress, count)
+        return self.with_registers(lambda registers: self._last(points, before, progress, count, registers))
 
     def _last_counted(
         self, points: Sequence[Point], before: Moment, progress: Progress | None, count: int
@@ -211,7 +200,6 @@ class Search:
                 run, passes = row.first
                 if late := next((one for one in passes if not one.done()), None):
                     if late.logged > MANY and run is not uncut:
-                        self._count_instead(late, points)
                         if parts := self._halves(run):
                             uncut = None
                         else:
@@ -241,14 +229,6 @@ class Search:
                     yield Hits(found, whole, together)
         finally:
             row.drop()
-
-    def _count_instead(self, late: Pass, points: Sequence[Point]) -> None:
-        """Raises _Hot where all that one meets is in one segment: counting costs no trap for each."""
-        tick = late.segment
-        if tick is None or not CountedSearch.can(points):
-            return
-        if tick not in self._checkpoints.uncounted and self._segments.courses.known(tick) is None:
-            raise _Hot(tick)
 
     def _begun(self, run: Run) -> list[Begin]:
         def begin(group: list[Piece]) -> Begin:

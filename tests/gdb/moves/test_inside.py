@@ -17,7 +17,7 @@ from harness.run import gdbrr
 from ..session import whole
 
 pytestmark = pytest.mark.needs("gdb")
-_ROUNDS = 120_000_000
+_ROUNDS = 500_000_000
 _LAST = (_ROUNDS - 0x80000) // 0x100000 * 0x100000 + 0x80000
 
 
