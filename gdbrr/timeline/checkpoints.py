@@ -435,14 +435,13 @@ class Checkpoints:
 
     def _course_between(self, start: int, tick: int) -> Course | None:
         """The last segment that takes long, on the way from START to TICK: its end is near."""
-        return next(
-            (
-                course
-                for at, course in sorted(self.courses.items(), reverse=True)
-                if start <= at < tick and course.length is not None and course.alive()
-            ),
-            None,
-        )
+        for at in sorted(self.courses, reverse=True):
+            course = self.courses[at]
+            if start <= at < tick and course.length is not None:
+                course.forget_dead()
+                if course.alive():
+                    return course
+        return None
 
     def _go_on(self, worker: Worker, tick: int, progress: Progress | None) -> Worker:
         """INVARIANT(again-is-near): who was at a place comes there, and a little in front of it, by a short way."""

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 
 from gdbrr.abi import lib
 from gdbrr.ctl import threads
-from gdbrr.ctl.control import FOREVER, Armed, ProcessEnded, has_ended
+from gdbrr.ctl.control import Armed, ProcessEnded, has_ended
 from gdbrr.timeline.model import Moment, Progress
 from gdbrr.timeline.order import Order
 from gdbrr.timeline.tracer import NoProcess
@@ -205,14 +205,11 @@ class Courses:
         if course is None and tick not in self._checkpoints.uncounted:
             worker = self._checkpoints.worker_at(tick, progress)
             try:
-                self._checkpoints.go_through(worker, tick, self.stop_tick(tick), progress)
+                self._checkpoints.go_through(worker, tick, tick + 1, progress)
             finally:
                 worker.drop()
             course = self.known(tick)
         return course
-
-    def stop_tick(self, tick: int) -> int:
-        return FOREVER if tick >= self._order.ticks else tick + 1
 
     # ---------------------------------------------------------------- runs
     def _go_on(
@@ -231,7 +228,7 @@ class Courses:
                 Armed(pc, 1, lib.GR_POINT_EXEC, course.tick, nth - done)
                 for (pc, nth), done in zip(to.items(), before, strict=True)
             ]
-            state = worker.run_counted(self.stop_tick(course.tick), points, SLICE + course.cost(), poll)
+            state = worker.run_counted(course.tick + 1, points, SLICE + course.cost(), poll)
             inside = True
             if not worker.slot.counted:
                 raise ProcessEnded(f"tick {course.tick} was counted, and now it cannot be", "try again")
@@ -327,7 +324,7 @@ class Courses:
                 worker.drop()
                 return ()
             worker.slot.flag(lib.GR_SLOT_TRACE)
-            worker.begin(self.stop_tick(course.tick), counted=True, instructions=STEPS)
+            worker.begin(course.tick + 1, counted=True, instructions=STEPS)
             worker.finish(progress, "stepping back")
             pcs, whole = worker.control.trace(worker.slot)
             until = worker.slot.instructions - mark.at
@@ -406,7 +403,7 @@ class Courses:
             worker, _ = self.woken(course, marks[-1] if marks else None, progress)
             try:
                 points = [Armed(pc, 1, lib.GR_POINT_EXEC, course.tick, _NEVER) for pc in some]
-                worker.begin(self.stop_tick(course.tick), points, counted=True)
+                worker.begin(course.tick + 1, points, counted=True)
                 worker.finish(progress, "going through a segment")
                 times |= zip(some, worker.slot.executed, strict=True)
             finally:
@@ -417,7 +414,7 @@ class Courses:
         """Where the segment ends, at the operation that it leads to."""
         marks = course.alive()
         with self._from(course, marks[-1] if marks else None, progress) as (worker, _):
-            worker.begin(self.stop_tick(course.tick), counted=True)
+            worker.begin(course.tick + 1, counted=True)
             worker.finish(progress, "going through a segment")
             return worker
 
@@ -444,7 +441,7 @@ class Courses:
             for goal in goals:
                 if goal < at:
                     continue
-                worker.begin(self.stop_tick(course.tick), counted=True, instructions=goal - at)
+                worker.begin(course.tick + 1, counted=True, instructions=goal - at)
                 state = worker.finish(progress, "stepping back")
                 if not worker.slot.counted or state != lib.GR_S_TRAPPED:
                     break

@@ -123,8 +123,7 @@ class Segments:
 
         patience = passes.Patience(like, thread, self._born, progress)
 
-        # The last one may have no end: nobody goes through it for this.
-        course = self.course(tick, progress) if tick < self._order.ticks else None
+        course = self.course(tick, progress)
         counted = [course is not None or tick not in self._checkpoints.uncounted]
         begun = since if course and since and since.tick == tick and since.pc is not None else None
         place = self.courses.place(course, begun, progress) if course and begun else None
@@ -224,7 +223,10 @@ class Segments:
         return trace.moment(place - 1) if place else self._at_the_beginning(moment.tick)
 
     def course(self, tick: int, progress: Progress | None) -> Course | None:
-        """The course of a segment that is not short; None if it cannot be counted."""
+        """The course of a segment that is not short; None if it cannot be counted. The last one may have no end, so
+        nobody goes through it."""
+        if tick >= self._order.ticks:
+            return None
         if self.courses.known(tick) is None and self.short_trace(tick, _FIRST, progress) is not None:
             return None
         return self.courses.of(tick, progress)
@@ -302,9 +304,7 @@ class Segments:
             trace, found = self._affordable(before, progress), None
             if trace is None and (course := self.course(before, progress)):
                 found = self._last_of(course, progress)
-            if found is not None:
-                return found
-            if trace is None:
+            if trace is None and found is None:
                 with self._spending(before):
                     found = self._steps.before_operation(before, progress)
             if found is not None:

@@ -98,7 +98,7 @@ static void list(const struct gr_map *map, void *arg)
 {
 	bool *full = arg, wild = map->prot & PROT_WRITE;
 	uint32_t *n = wild ? &count.wilds : &count.texts;
-	if (!(map->prot & PROT_EXEC) || gr_map_is_engines(map) || gr_in_engine(map->start) || map->start >> 47)
+	if (!(map->prot & PROT_EXEC) || gr_map_is_engines(map) || map->start >> 47)
 		return;
 	if (*n == RANGES)
 		*full = true;

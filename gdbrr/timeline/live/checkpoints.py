@@ -46,6 +46,8 @@ class FollowingCheckpoints(Checkpoints):
         with self._lock:
             self._watchdog = self._stands_as = None
             self._near.end()
+            self.courses.clear()  # what was the last segment goes on
+            self.uncounted.clear()
             for checkpoint in [kept for kept in self._kept if kept.tick > self._starts[-1]]:
                 self._kept.remove(checkpoint)
                 checkpoint.drop()

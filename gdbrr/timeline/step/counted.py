@@ -75,7 +75,7 @@ class _Pass:
                     armed.append(Armed(end.pc, 1, lib.GR_POINT_EXEC, tick, end.nth - done))
                 elif not armed[same].stop_at:
                     armed[same] = armed[same]._replace(stop_at=end.nth - done)
-            self.worker.begin(search.courses.stop_tick(tick), armed, counted=True)
+            self.worker.begin(tick + 1, armed, counted=True)
         except BaseException:
             self.worker.drop()
             raise
